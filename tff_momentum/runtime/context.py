@@ -1,0 +1,173 @@
+"""The in-process execution context: TFF computations as a few TensorFlow functions and a pool of devices."""
+
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_momentum.runtime import compiler, stages, types, values
+from tff_momentum.runtime.executors import HOST, ClientExecutor
+from tff_momentum.runtime.plan import Node, Plan, build_plan
+
+
+class Program:
+  """A compiled computation: its plan and the traced functions of its levels."""
+
+  def __init__(self, computation: tff.framework.ConcreteComputation):
+    self.plan: Plan = build_plan(compiler.compile_computation(computation))
+    self.levels = stages.build_levels(self.plan)
+
+
+class InProcessContext(tff.framework.SyncContext):
+  """Runs any TFF computation in this process; clients go through `executor`."""
+
+  def __init__(self, executor: ClientExecutor, default_num_clients: int = 0):
+    self._executor = executor
+    self._default_num_clients = default_num_clients
+    # Keyed by identity: hashing a computation serialises it.
+    self._programs: dict[int, tuple[weakref.ref, Program]] = {}
+
+  def invoke(self, comp: tff.framework.ConcreteComputation, arg: Any) -> Any:
+    """Runs `comp` on `arg` and returns its result as Python values."""
+    program = self._program(comp)
+    run = _Run(program, self._executor)
+    run.bind(arg)
+    if run.num_clients is None:
+      run.num_clients = self._default_num_clients
+    for level in program.levels:
+      run.server_stage(level.server)
+      run.client_pass(level.clients)
+    return run.result(comp.type_signature.result)
+
+  def _program(self, comp: tff.framework.ConcreteComputation) -> Program:
+    key = id(comp)
+    found = self._programs.get(key)
+    if found is not None and found[0]() is comp:
+      return found[1]
+    program = Program(comp)
+    programs = self._programs
+    self._programs[key] = (weakref.ref(comp, lambda _: programs.pop(key, None)), program)
+    return program
+
+
+class _Run:
+  """The values of one invocation."""
+
+  def __init__(self, program: Program, executor: ClientExecutor):
+    self._plan = program.plan
+    self._executor = executor
+    self._server: dict[Node, list[tf.Tensor]] = {}
+    self._clients: dict[Node, list[list[tf.Tensor]]] = {}
+    self.num_clients: int | None = None
+
+  def bind(self, argument: Any) -> None:
+    """Takes the argument apart into the values of the plan's input nodes."""
+    if self._plan.parameter_type is not None:
+      self._bind(argument, self._plan.parameter, self._plan.parameter_type)
+
+  def _bind(self, value: Any, nodes: Any, type_spec: tff.Type) -> None:
+    if isinstance(nodes, tuple):
+      assert isinstance(type_spec, tff.StructType)
+      elements = values.elements_of(value, type_spec)
+      for element, node, inner in zip(elements, nodes, type_spec, strict=True):
+        self._bind(element, node, inner)
+    elif nodes.at_clients:
+      if not isinstance(value, (list, tuple)):
+        raise TypeError(
+          f"Expected a list with one value for each client, found {type(value).__name__}."
+        )
+      if self.num_clients not in (None, len(value)):
+        raise ValueError(
+          f"Expected as many client values everywhere, found {self.num_clients} and {len(value)}."
+        )
+      self.num_clients = len(value)
+      self._clients[nodes] = [values.to_leaves(item, nodes.type_spec) for item in value]
+    else:
+      self._server[nodes] = values.to_leaves(value, nodes.type_spec)
+
+  def server_stage(self, stage: stages.Stage | None) -> None:
+    """Computes the server's values of one level."""
+    if stage is None:
+      return
+    inputs = [leaf for node in stage.inputs for leaf in self._server[node]]
+    outputs = iter(stage.function(inputs, HOST))
+    self._server.update((node, _take(outputs, node)) for node in stage.outputs)
+
+  def client_pass(self, client_pass: stages.ClientPass | None) -> None:
+    """Runs the clients of one level and folds their results, in cohort order."""
+    if client_pass is None:
+      return
+    shared = [leaf for node in client_pass.shared for leaf in self._server[node]]
+    own = [self._clients[node] for node in client_pass.own]
+    clients = [[leaf for part in own for leaf in part[i]] for i in range(self.num_clients or 0)]
+    fold = _FoldState(client_pass.fold, self._server) if client_pass.fold else None
+    kept: dict[Node, list] = {node: [] for node in client_pass.kept}
+    for result in self._executor.run(client_pass.function, shared, clients):
+      leaves = iter(result)
+      by_node = {node: _take(leaves, node) for node in client_pass.outputs}
+      for node, parts in kept.items():
+        parts.append(by_node[node])
+      if fold:
+        fold.add([leaf for node in fold.values for leaf in by_node[node]])
+    self._clients.update(kept)
+    if fold:
+      self._server.update(fold.finish())
+
+  def result(self, type_spec: tff.Type) -> Any:
+    """Builds the Python result of `type_spec` (which knows the Python containers)."""
+    return self._result(self._plan.result, type_spec)
+
+  def _result(self, nodes: Any, type_spec: tff.Type) -> Any:
+    if isinstance(nodes, tuple):
+      assert isinstance(type_spec, tff.StructType)
+      elements = [
+        (name, self._result(node, inner))
+        for node, (name, inner) in zip(nodes, tff.structure.iter_elements(type_spec), strict=True)
+      ]
+      return values.in_container(elements, type_spec)
+    member = types.member_of(type_spec)
+    for_each_client = (
+      isinstance(type_spec, tff.FederatedType)
+      and type_spec.placement is tff.CLIENTS
+      and not type_spec.all_equal
+    )
+    if not for_each_client:
+      return values.from_leaves(iter(self._server[nodes]), member)
+    parts = (
+      self._clients[nodes] if nodes.at_clients else [self._server[nodes]] * (self.num_clients or 0)
+    )
+    return [values.from_leaves(iter(part), member) for part in parts]
+
+
+class _FoldState:
+  """Running aggregates of a pass; clients are added in blocks of fixed size, so bits depend on order alone."""
+
+  def __init__(self, fold: stages.Fold, server: dict[Node, list[tf.Tensor]]):
+    self._fold = fold
+    self.values = fold.values
+    self._state = [leaf for aggregate in fold.aggregates for leaf in server[aggregate.zero]]
+    self._captured = [leaf for node in fold.captured for leaf in server[node]]
+    self._waiting: list[Sequence[tf.Tensor]] = []
+
+  def add(self, leaves: Sequence[tf.Tensor]) -> None:
+    self._waiting.append(leaves)
+    if len(self._waiting) == stages.FOLD_BLOCK:
+      self._flush(stages.FOLD_BLOCK)
+
+  def finish(self) -> Iterator[tuple[Node, list[tf.Tensor]]]:
+    while self._waiting:
+      self._flush(1)
+    leaves = iter(self._state)
+    for aggregate in self._fold.aggregates:
+      yield aggregate, _take(leaves, aggregate)
+
+  def _flush(self, count: int) -> None:
+    block, self._waiting = self._waiting[:count], self._waiting[count:]
+    items = [leaf for leaves in block for leaf in leaves]
+    self._state = self._fold.functions[count](self._state + self._captured + items, HOST)
+
+
+def _take(leaves: Iterator[tf.Tensor], node: Node) -> list[tf.Tensor]:
+  return [next(leaves) for _ in range(node.num_leaves)]

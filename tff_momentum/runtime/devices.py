@@ -1,0 +1,79 @@
+"""Which devices run clients, and with how many threads.
+
+On CPUs many clients at once, each on one thread, beat one client on all threads: small kernels do not split well. The number
+of threads can only be chosen before TensorFlow starts its runtime, so this must come first in a program.
+"""
+
+import os
+import re
+
+import tensorflow as tf
+from tensorflow.python.eager import context as eager_context
+
+
+def configure_threads(intra_op: int = 1, inter_op: int | None = None) -> None:
+  """Sets TensorFlow's thread counts; raises if its runtime already started with others."""
+  if inter_op is None:
+    inter_op = max(2, available_cores())
+  started = eager_context.context()._initialized
+  current = (
+    tf.config.threading.get_intra_op_parallelism_threads(),
+    tf.config.threading.get_inter_op_parallelism_threads(),
+  )
+  if started and current != (intra_op, inter_op):
+    raise RuntimeError(
+      f"Expected TensorFlow's thread counts (intra, inter) to be {(intra_op, inter_op)}, found that it already "
+      f"started with {current}; call set_execution_context before any other TensorFlow operation, or pass "
+      "threads=None to keep them."
+    )
+  if not started:
+    tf.config.threading.set_intra_op_parallelism_threads(intra_op)
+    tf.config.threading.set_inter_op_parallelism_threads(inter_op)
+
+
+def available_cores() -> int:
+  """Returns the number of cores this process may use."""
+  return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def find_devices(devices: str | list[str]) -> list[str]:
+  """Returns the names of the logical devices that `devices` stands for, setting them up if need be.
+
+  `"auto"`: all GPUs, with memory growth, or the CPU. `"cpu"` or `"gpu"`: all of that kind. `"cpu:4"`: four logical
+  CPU devices. A list: TensorFlow device names, taken as they are.
+  """
+  if not isinstance(devices, str):
+    known = {device.name for device in tf.config.list_logical_devices()}
+    unknown = [name for name in devices if name not in known]
+    if unknown or not devices:
+      raise ValueError(f"Expected devices among {sorted(known)}, found {list(devices)}.")
+    return list(devices)
+  match = re.fullmatch(r"(auto|gpu|cpu(?::(\d+))?)", devices)
+  if not match:
+    raise ValueError(
+      f'Expected devices to be "auto", "gpu", "cpu", "cpu:N" or a list of names, found {devices!r}.'
+    )
+  if match.group(2):
+    return _split_cpu(int(match.group(2)))
+  gpus = [] if devices == "cpu" else tf.config.list_physical_devices("GPU")
+  if devices == "gpu" and not gpus:
+    raise RuntimeError('Expected at least one GPU, found none; use devices="cpu".')
+  if gpus and not eager_context.context()._initialized:
+    for gpu in gpus:
+      tf.config.experimental.set_memory_growth(gpu, True)
+  return [device.name for device in tf.config.list_logical_devices("GPU" if gpus else "CPU")]
+
+
+def _split_cpu(count: int) -> list[str]:
+  if not eager_context.context()._initialized:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(
+      cpu, [tf.config.LogicalDeviceConfiguration()] * count
+    )
+  found = [device.name for device in tf.config.list_logical_devices("CPU")]
+  if len(found) < count:
+    raise RuntimeError(
+      f"Expected {count} logical CPU devices, found {len(found)}; call set_execution_context before any other "
+      "TensorFlow operation."
+    )
+  return found[:count]

@@ -1,0 +1,104 @@
+"""Traces Python code into a TensorFlow function that is called with and returns flat lists of tensors.
+
+The function is called through TensorFlow's eager runtime directly: the arguments are known to be tensors in the right
+order, so the usual handling of Python structures, which costs more than a small client's training step, is not needed.
+"""
+
+import collections
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+from tensorflow.python import pywrap_tfe
+from tensorflow.python.eager import context as eager_context
+from tensorflow.python.eager import core as eager_core
+from tensorflow.python.eager.polymorphic_function import atomic_function
+from tensorflow.python.framework import func_graph as func_graph_lib
+
+_names = itertools.count()
+_library_users: collections.Counter[str] = collections.Counter()
+_lock = threading.Lock()
+
+
+class FlatFunction:
+  """A traced function: `function(inputs, device)` runs it on a device."""
+
+  def __init__(
+    self,
+    label: str,
+    python_function: Callable[[list[tf.Tensor]], list[tf.Tensor]],
+    input_specs: Sequence[tf.TensorSpec],
+  ):
+    graph = func_graph_lib.FuncGraph(label)
+    with graph.as_default():
+      placeholders = [
+        tf.compat.v1.placeholder(spec.dtype, spec.shape, name=f"input_{i}")
+        for i, spec in enumerate(input_specs)
+      ]
+      outputs = [tf.identity(tensor) for tensor in python_function(list(placeholders))]
+    # Arguments that nothing reads are never sent to the device.
+    self.used = [i for i, tensor in enumerate(placeholders) if tensor.consumers()]
+    unused = {placeholders[i].op for i in set(range(len(placeholders))) - set(self.used)}
+    graph.inputs = [placeholders[i] for i in self.used]
+    graph.outputs = outputs
+    if graph.captures:
+      raise ValueError(f"Expected {label} to depend on its arguments only, found captured tensors.")
+    _hide(graph, unused)
+    _register_library(self, graph)
+    self._function = atomic_function.from_func_graph(f"__runtime_{label}_{next(_names)}", graph, {})
+    self._name = self._function.name.decode()
+    self._num_outputs = len(outputs)
+
+  def __call__(self, inputs: Sequence[tf.Tensor], device: str | None = None) -> list[tf.Tensor]:
+    """Runs the function on `device` with all declared inputs (the unused ones may be anything)."""
+    return self.call_used([inputs[i] for i in self.used], device)
+
+  def call_used(self, inputs: list[tf.Tensor], device: str | None = None) -> list[tf.Tensor]:
+    """Runs the function on `device`, given only the inputs listed in `used`."""
+    context = eager_context.context()
+    context.ensure_initialized()
+    options = context.function_call_options
+    attributes = (
+      "executor_type",
+      options.executor_type or "",
+      "config_proto",
+      options.config_proto_serialized,
+    )
+    try:
+      return pywrap_tfe.TFE_Py_Execute(
+        context._handle, device, self._name, inputs, attributes, self._num_outputs
+      )
+    except eager_core._NotOkStatusException as error:
+      raise eager_core._status_to_exception(error) from None
+
+
+def _hide(graph: func_graph_lib.FuncGraph, operations: set) -> None:
+  """Leaves placeholders that are no inputs out of the function made of `graph`."""
+  if operations:
+    kept = [operation for operation in graph.get_operations() if operation not in operations]
+    graph.get_operations = lambda: kept
+
+
+def _register_library(owner: object, graph: func_graph_lib.FuncGraph) -> None:
+  """Makes the imported functions that `graph` calls known to the runtime for as long as `owner` lives."""
+  names = []
+  for name, function in graph._functions.items():
+    if isinstance(function, atomic_function.AtomicFunction):
+      continue  # registers itself
+    with _lock:
+      if not _library_users[name]:
+        eager_context.context().add_function_def(function.definition)
+      _library_users[name] += 1
+    names.append(name)
+  weakref.finalize(owner, _release_library, names).atexit = False
+
+
+def _release_library(names: list[str]) -> None:
+  for name in names:
+    with _lock:
+      _library_users[name] -= 1
+      if not _library_users[name]:
+        del _library_users[name]
+        eager_context.context().remove_function(name)

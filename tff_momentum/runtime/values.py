@@ -1,0 +1,149 @@
+"""Python values in, Python values out: the same types that TFF's own context takes and returns."""
+
+import collections
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+from tensorflow_federated.python.common_libs import py_typecheck
+from tensorflow_federated.python.core.impl.executors import value_serialization
+from tensorflow_federated.python.core.impl.types import type_conversions
+from tensorflow_federated.python.core.impl.utils import tensorflow_utils
+
+from tff_momentum.runtime import types
+
+
+def to_leaves(value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
+  """Returns the tensors of `value`, checked against `type_spec`; data sets become their variants."""
+  leaves: list[tf.Tensor] = []
+  _append_leaves(value, type_spec, leaves)
+  return leaves
+
+
+def elements_of(value: Any, type_spec: tff.StructType) -> list[Any]:
+  """Returns the elements of a Python container in the order of `type_spec`."""
+  elements = _elements(value, type_spec)
+  if len(elements) != len(type_spec):
+    raise TypeError(
+      f"Expected {len(type_spec)} elements for the type {type_spec}, found {len(elements)}."
+    )
+  return elements
+
+
+def _elements(value: Any, type_spec: tff.StructType) -> list[Any]:
+  if isinstance(value, tff.structure.Struct):
+    return [element for _, element in tff.structure.iter_elements(value)]
+  if isinstance(value, Mapping):
+    names = [name for name, _ in tff.structure.iter_elements(type_spec)]
+    if set(names) == set(value):
+      return [value[name] for name in names]
+    if any(name is not None for name in names):
+      raise TypeError(f"Expected the keys {names}, found {list(value)}.")
+    return list(value.values())
+  if attrs.has(type(value)):
+    return [getattr(value, field.name) for field in attrs.fields(type(value))]
+  if isinstance(value, (list, tuple)):
+    return list(value)
+  struct = tff.structure.from_container(value, recursive=False)
+  return [element for _, element in tff.structure.iter_elements(struct)]
+
+
+def _append_leaves(value: Any, type_spec: tff.Type, leaves: list[tf.Tensor]) -> None:
+  if isinstance(type_spec, tff.TensorType):
+    leaves.append(_to_tensor(value, type_spec))
+  elif isinstance(type_spec, tff.SequenceType):
+    leaves.append(_to_variant(value, type_spec))
+  elif isinstance(type_spec, tff.StructType):
+    for element, element_type in zip(elements_of(value, type_spec), type_spec, strict=True):
+      _append_leaves(element, element_type, leaves)
+  else:
+    raise TypeError(f"Expected a value made of tensors and sequences, found the type {type_spec}.")
+
+
+def _to_tensor(value: Any, type_spec: tff.TensorType) -> tf.Tensor:
+  dtype = tf.as_dtype(type_spec.dtype.type)
+  if isinstance(value, tf.Variable):
+    value = value.read_value()
+  if not isinstance(value, tf.Tensor):
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind not in "USO":
+      if not np.can_cast(value.dtype, type_spec.dtype, "safe"):
+        raise TypeError(f"Expected a value of type {type_spec}, found dtype {value.dtype}.")
+    try:
+      value = tf.convert_to_tensor(value, dtype)
+    except (TypeError, ValueError) as error:
+      raise TypeError(f"Expected a value of type {type_spec}, found {value!r}.") from error
+  if value.dtype != dtype or not value.shape.is_compatible_with(type_spec.shape):
+    raise TypeError(
+      f"Expected a value of type {type_spec}, found dtype {value.dtype.name} and shape {value.shape}."
+    )
+  return value
+
+
+def _to_variant(value: Any, type_spec: tff.SequenceType) -> tf.Tensor:
+  if isinstance(value, list):
+    value = tensorflow_utils.make_data_set_from_elements(None, value, type_spec.element)
+  if not isinstance(value, tf.data.Dataset):
+    raise TypeError(
+      f"Expected a tf.data.Dataset or a list for the type {type_spec}, found {type(value).__name__}."
+    )
+  _check_element(value.element_spec, type_spec)
+  return value._variant_tensor
+
+
+_accepted: dict[tuple, tff.SequenceType] = {}
+
+
+def _check_element(spec: Any, type_spec: tff.SequenceType) -> None:
+  """Raises unless a data set with elements like `spec` is one of `type_spec`; remembers the answer."""
+  key = (_hashable(spec), id(type_spec))
+  if _accepted.get(key) is type_spec:
+    return
+  element_type = tff.types.tensorflow_to_type(spec)
+  value_serialization._check_container_compat_with_tf_nest(element_type)
+  if not type_spec.is_assignable_from(tff.SequenceType(element_type)):
+    raise TypeError(f"Expected elements of type {type_spec.element}, found {element_type}.")
+  if len(_accepted) > 1000:
+    _accepted.clear()
+  _accepted[key] = type_spec
+
+
+def _hashable(spec: Any) -> Any:
+  if isinstance(spec, Mapping):
+    return (type(spec), tuple((name, _hashable(inner)) for name, inner in spec.items()))
+  if isinstance(spec, (tuple, list)):
+    return (type(spec), tuple(_hashable(inner) for inner in spec))
+  return spec
+
+
+def from_leaves(leaves: Iterator[tf.Tensor], type_spec: tff.Type) -> Any:
+  """Builds the Python value of `type_spec` in its Python containers, with NumPy arrays for tensors."""
+  if isinstance(type_spec, tff.TensorType):
+    return next(leaves).numpy()
+  if isinstance(type_spec, tff.SequenceType):
+    structure = types.element_structure(type_spec.element)
+    return tf.data.experimental.from_variant(next(leaves), structure)
+  assert isinstance(type_spec, tff.StructType)
+  elements = [
+    (name, from_leaves(leaves, inner)) for name, inner in tff.structure.iter_elements(type_spec)
+  ]
+  return in_container(elements, type_spec)
+
+
+def in_container(elements: list[tuple[str | None, Any]], type_spec: tff.StructType) -> Any:
+  """Puts named elements into the Python container that `type_spec` asks for."""
+  container = type_spec.python_container
+  named = any(name is not None for name, _ in elements)
+  if container is None:
+    container = collections.OrderedDict if named else tuple
+  if named and (isinstance(container, py_typecheck.SupportsNamedTuple) or attrs.has(container)):
+    return container(**dict(elements))
+  if named and issubclass(container, Mapping):
+    return container(elements)
+  if not named and issubclass(container, (list, tuple)):
+    if isinstance(container, py_typecheck.SupportsNamedTuple):
+      return container(*(value for _, value in elements))
+    return container(value for _, value in elements)
+  return type_conversions.type_to_py_container(tff.structure.Struct(elements), type_spec)
