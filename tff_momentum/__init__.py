@@ -1,0 +1,1 @@
+"""Momentum and drift correction in federated learning, as TensorFlow Federated processes."""

@@ -1,0 +1,41 @@
+"""Reads `name(1, b=2)` written on a command line, by a plain dict of what may be called (no `eval`)."""
+
+import ast
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def evaluate(what: str, text: str, callables: Mapping[str, Callable[..., Any]]) -> Any:
+  """The literal in `text`, or the result of the call that it spells.
+
+  Args:
+    what: the name of the value, for the error message.
+    text: a Python literal (`0.1`, `[1, 2]`), a bare name (`sgdm`), or a call with literal arguments.
+    callables: what may be called, by name.
+  """
+  try:
+    node = ast.parse(text.strip(), mode="eval").body
+    if isinstance(node, ast.Name):
+      node = ast.Call(func=node, args=[], keywords=[])
+    if not isinstance(node, ast.Call):
+      return ast.literal_eval(node)
+    name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
+    arguments = [ast.literal_eval(argument) for argument in node.args]
+    keywords = {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
+  except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+    raise ValueError(f"{what} must be a number or one of {_forms(callables)}; found {text!r}."
+                     ) from None
+  if name not in callables:
+    close = difflib.get_close_matches(name, callables, n=1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    raise ValueError(f"{what} must be one of {_forms(callables)}; found {text!r}.{hint}")
+  try:
+    return callables[name](*arguments, **keywords)
+  except TypeError as error:
+    reason = str(error).replace("()", "")
+    raise ValueError(f"{what}={text!r} does not fit: {reason}.") from None
+
+
+def _forms(callables: Mapping[str, Any]) -> str:
+  return ", ".join(f"{name}(…)" for name in callables)

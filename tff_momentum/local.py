@@ -1,0 +1,165 @@
+"""What a client can do with its own data in a round: walk over it step by step, or take a full gradient.
+
+The order of the batches is the order of the data set that the client was given; who shuffles it does so
+before. All randomness of a client (dropout, quantisation) grows from its seed for the round.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from tff_momentum import checks, trees
+from tff_momentum.gradients import Batch, Model, Tally, Weights, features_and_labels
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalWork:
+  """How far a client walks in a round, and the weight decay in all its gradients.
+
+  Attributes:
+    epochs: passes over the client's data ...
+    steps: ... or a fixed number of steps, starting over when the data ends.
+    weight_decay: added to every gradient as weight_decay · y.
+  """
+
+  epochs: int = 1
+  steps: int | None = None
+  weight_decay: float = 0.0
+
+  def __post_init__(self):
+    checks.integer("client_epochs_per_round", self.epochs, at_least=1)
+    if self.steps is not None:
+      checks.integer("client_steps_per_round", self.steps, at_least=1)
+    checks.number("weight_decay", self.weight_decay, at_least=0)
+
+
+class Client:
+  """A client in one round, as an algorithm's `client_update` sees it.
+
+  Attributes:
+    round: the number of the round, from 0.
+    tally: the training metrics of the batches gone over so far; None if none were.
+    walked: whether local steps were taken.
+  """
+
+  def __init__(self, model: Model, work: LocalWork, data: tf.data.Dataset, seed: tf.Tensor,
+               round_number: tf.Tensor):
+    # The name is what the runtime knows the hot function by.
+    def tfm_gradient(weights, batch, seed):
+      return model.value_and_grad(weights, batch, seed)
+
+    self._model = model
+    self._value_and_grad = tf.function(tfm_gradient, autograph=False)
+    self._work = work
+    self._data = data
+    self._seed = seed
+    self._num_batches: tf.Tensor | None = None
+    self._num_examples: tf.Tensor | None = None
+    self.round = round_number
+    self.tally: Tally | None = None
+    self.walked = False
+
+  def seed(self, purpose: int) -> tf.Tensor:
+    """A seed of this client's own in this round, another one for each purpose (a small number)."""
+    return tf.random.experimental.stateless_fold_in(self._seed, -1 - purpose)
+
+  @property
+  def num_steps(self) -> tf.Tensor:
+    """K_i, the local steps that `steps` takes, as a float32 scalar; 0 for a client with no data."""
+    return tf.cast(self._steps_to_take(), tf.float32)
+
+  @property
+  def num_examples(self) -> tf.Tensor:
+    """n_i, the examples that the client holds, as a float32 scalar."""
+    if self._num_examples is None:
+      self._num_examples = self._data.reduce(tf.zeros([]), lambda n, batch: n + _size(batch))
+    return self._num_examples
+
+  def steps(self, step: Callable[[Any, Callable[[Weights], Weights]], Any], start: Any) -> Any:
+    """Takes K_i local steps and returns where they lead.
+
+    Args:
+      step: (carry, grad) -> carry, where `grad(y)` is the mean gradient at y on this step's batch.
+        However often a step calls it, the batch and the dropout are the same, and the training
+        metrics count the batch once, at the first point.
+      start: the first carry, any structure of tensors.
+    """
+    epochs = self._work.epochs if self._work.steps is None else None
+    data = self._data if epochs == 1 else self._data.repeat(epochs)
+
+    def body(k, carry, batch):
+      tallies = []
+
+      def grad(y: Weights) -> Weights:
+        tally, g = self._value_and_grad(y, batch, self._batch_seed(k))
+        tallies.append(tally)
+        return self._with_weight_decay(g, y)
+
+      carry = step(carry, grad)
+      return carry, tallies[0] if tallies else self._model.empty_tally()
+
+    self.walked = True
+    carry, self.tally = self._fold(data, self._steps_to_take(), body, start)
+    if epochs is not None:
+      self._num_examples = self.tally.examples / epochs
+    return carry
+
+  def full_gradient(self, *points: Weights) -> Any:
+    """The mean gradient over all the client's examples, in one pass; a tuple if of several points."""
+
+    def body(k, sums, batch):
+      n = _size(batch)
+      results = [self._value_and_grad(x, batch, self._batch_seed(k)) for x in points]
+      sums = tuple(trees.map(lambda s, g: s + n * g, total, g)
+                   for total, (_, g) in zip(sums, results, strict=True))
+      return sums, results[0][0]
+
+    zeros = tuple(trees.zeros_like(x) for x in points)
+    sums, tally = self._fold(self._data, self._batches(), body, zeros)
+    self._num_examples = tally.examples
+    if self.tally is None:
+      self.tally = tally
+    means = tuple(
+        self._with_weight_decay(trees.map(lambda s: tf.math.divide_no_nan(s, tally.examples), total), x)
+        for total, x in zip(sums, points, strict=True))
+    return means if len(means) > 1 else means[0]
+
+  def _fold(self, data, count, body, start) -> tuple[Any, Tally]:
+    """Folds `body` over the first `count` batches, adding up the tallies."""
+    iterator = iter(data)
+
+    def loop_body(k, carry, tally):
+      carry, new = body(k, carry, next(iterator))
+      return k + 1, carry, trees.add(tally, new)
+
+    _, carry, tally = tf.while_loop(
+        lambda k, *_: k < count, loop_body,
+        (tf.zeros([], tf.int64), start, self._model.empty_tally()), parallel_iterations=1)
+    return carry, tally
+
+  def _batches(self) -> tf.Tensor:
+    if self._num_batches is None:
+      known = self._data.cardinality()
+      self._num_batches = tf.cond(
+          known >= 0, lambda: known,
+          lambda: self._data.reduce(tf.zeros([], tf.int64), lambda n, _: n + 1))
+    return self._num_batches
+
+  def _steps_to_take(self) -> tf.Tensor:
+    if self._work.steps is None:
+      return self._batches() * self._work.epochs
+    return tf.where(self._batches() > 0, tf.constant(self._work.steps, tf.int64), 0)
+
+  def _batch_seed(self, k: tf.Tensor) -> tf.Tensor:
+    return tf.random.experimental.stateless_fold_in(self._seed, tf.cast(k, tf.int32))
+
+  def _with_weight_decay(self, g: Weights, y: Weights) -> Weights:
+    decay = self._work.weight_decay
+    return trees.map(lambda g, y: g + decay * y, g, y) if decay else g
+
+
+def _size(batch: Batch) -> tf.Tensor:
+  x, _ = features_and_labels(batch)
+  return tf.cast(tf.shape(tf.nest.flatten(x)[0])[0], tf.float32)

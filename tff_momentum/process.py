@@ -1,0 +1,295 @@
+"""The one place that turns an `Algorithm` into a `tff.templates.IterativeProcess`.
+
+    next(state, clients) -> RoundOutput(state, clients, metrics)
+
+with `state: ProcessState@SERVER`, `clients: {ClientInput}@CLIENTS` and the clients' new states coming
+back in the same order. All types are explicit: `FederatedProcess` names the algorithm's server state,
+client state, messages and uploads, and bytes on the wire are computed from them.
+"""
+
+import collections
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_momentum import checks, sizes, trees
+from tff_momentum.algorithm import WEIGHTINGS, Algorithm, Exchange, RoundInfo
+from tff_momentum.gradients import Model, as_model
+from tff_momentum.local import Client, LocalWork
+
+
+class ProcessState(NamedTuple):
+  """The whole state of a process: what a checkpoint holds beside the clients' states."""
+
+  round: Any
+  server: Any  # the algorithm's own state
+  aggregators: Any  # one for each exchange
+
+
+class ClientInput(NamedTuple):
+  """What a client brings to a round: a seed of its own, the state it kept, and its batches."""
+
+  seed: Any
+  state: Any
+  data: Any
+
+
+class RoundOutput(NamedTuple):
+  """What a round gives back."""
+
+  state: Any
+  clients: Any  # the clients' new states, in the order of the cohort
+  metrics: Any
+
+
+class ExchangeTypes(NamedTuple):
+  """What travels in one exchange, and how many bytes of it for each client."""
+
+  message: tff.types.Type
+  upload: tff.types.Type
+  bytes_down: int
+  bytes_up: int
+
+
+class FederatedProcess(tff.templates.IterativeProcess):
+  """An iterative process that knows its types and what it sends.
+
+  Attributes:
+    algorithm: what it was built from.
+    model: the model that it trains.
+    server_state_type, client_state_type: TFF types of the algorithm's own states.
+    exchanges: the types and sizes of what travels in each exchange of an ordinary round.
+    first_round_exchanges: the same for exchanges that take place in round 0 alone.
+  """
+
+  def __init__(self, initialize, next_fn, *, algorithm: Algorithm, model: Model,
+               client_state_type: tff.types.Type, exchanges: list[ExchangeTypes]):
+    super().__init__(initialize, next_fn, next_is_multi_arg=True)
+    once = [exchange.first_round_only for exchange in algorithm.exchanges]
+    self.algorithm = algorithm
+    self.model = model
+    self.server_state_type = initialize.type_signature.result.member.server
+    self.client_state_type = client_state_type
+    self.exchanges = tuple(t for t, o in zip(exchanges, once, strict=True) if not o)
+    self.first_round_exchanges = tuple(t for t, o in zip(exchanges, once, strict=True) if o)
+
+  def bytes_down(self, round_number: int) -> int:
+    """What each client downloads in this round."""
+    return sum(e.bytes_down for e in self._exchanges_of(round_number))
+
+  def bytes_up(self, round_number: int) -> int:
+    """What each client uploads in this round."""
+    return sum(e.bytes_up for e in self._exchanges_of(round_number))
+
+  def weights(self, state: ProcessState) -> Any:
+    """The model's weights in a state."""
+    return self.algorithm.model(state.server)
+
+  def initial_client_state(self, seed: Any) -> Any:
+    """The state of a client that was never seen before."""
+    weights = tuple(tf.constant(w) for w in self.model.initial_weights)
+    return self.algorithm.init_client(weights, tf.constant(seed, tf.int32))
+
+  def _exchanges_of(self, round_number: int) -> tuple[ExchangeTypes, ...]:
+    return self.exchanges + (self.first_round_exchanges if round_number == 0 else ())
+
+
+_SEED = tff.types.TensorType(np.int32, (2,))
+_ROUND = tff.types.TensorType(np.int32)
+
+
+def build_process(
+    algorithm: Algorithm,
+    model: Any,
+    *,
+    work: LocalWork | None = None,
+    aggregator: Any = None,
+) -> FederatedProcess:
+  """Compiles an algorithm into a TFF iterative process.
+
+  Args:
+    algorithm: the record of functions.
+    model: a `Model` or a `tff.learning.models.FunctionalModel`.
+    work: how many local epochs or steps, and the weight decay.
+    aggregator: a `tff.aggregators` factory, weighted or not, that takes the place of the mean.
+  """
+  checks.one_of("client_weighting", algorithm.client_weighting, WEIGHTINGS)
+  model = algorithm.prepare_model(as_model(model))
+  factory = aggregator or tff.aggregators.MeanFactory(no_nan_division=True)
+
+  @tff.tensorflow.computation
+  def initial_server():
+    return algorithm.init_server(tuple(tf.constant(w) for w in model.initial_weights))
+
+  server_type = initial_server.type_signature.result
+  client_type = tff.types.to_type(ClientInput(
+      _SEED, _client_state_type(algorithm, model),
+      tff.types.SequenceType(tff.types.tensorflow_to_type(model.batch_spec))))
+  exchanges: list[_Exchange] = []
+  state_type = server_type
+  for exchange in algorithm.exchanges:
+    exchanges.append(_compile_exchange(
+        exchange, algorithm.client_weighting, model, work or LocalWork(), factory, state_type,
+        client_type, first=not exchanges))
+    state_type = exchanges[-1].server.type_signature.result
+  if not server_type.is_assignable_from(state_type):
+    raise ValueError("Expected the last server_update to return the type of state that init_server "
+                     f"returns, {server_type}; found {state_type}.")
+  measured = _measured(exchanges)
+
+  @tff.tensorflow.computation(exchanges[measured].client.type_signature.result.tally)
+  def finalize_metrics(tally):
+    return model.finalize(tally)
+
+  @tff.tensorflow.computation(server_type, server_type, np.float32, _ROUND)
+  def finish_round(old, new, weight, t):
+    # A round in which nobody had data changes nothing but the count of rounds.
+    new = trees.where(weight > 0, new, old)
+    return new, t + 1, trees.norm(trees.subtract(algorithm.model(new), algorithm.model(old)))
+
+  @tff.federated_computation
+  def initialize():
+    return tff.federated_zip(ProcessState(
+        round=tff.federated_value(np.int32(0), tff.SERVER),
+        server=tff.federated_eval(initial_server, tff.SERVER),
+        aggregators=tuple(e.aggregation.initialize() for e in exchanges)))
+
+  @tff.federated_computation(
+      initialize.type_signature.result, tff.types.FederatedType(client_type, tff.CLIENTS))
+  def next_fn(state, clients):
+    server, client_states, weights = state.server, clients.state, None
+    aggregated, tally = [], None
+    for number, exchange in enumerate(exchanges):
+      message = tff.federated_map(exchange.message, (server, state.round))
+      sent = tff.federated_map(exchange.client, (
+          tff.federated_broadcast(message), tff.federated_broadcast(state.round),
+          clients.seed, client_states, clients.data, *([weights] if number else [])))
+      client_states = sent.state
+      if number == 0:
+        weights = sent.weight
+        total_weight, present = tff.federated_sum(weights), tff.federated_sum(sent.present)
+      if number == measured:
+        tally = tff.federated_sum(sent.tally)
+      mean = exchange.aggregation.next(
+          state.aggregators[number], sent.upload,
+          *([weights] if exchange.aggregation.is_weighted else []))
+      aggregated.append(mean)
+      server = tff.federated_map(exchange.server, (server, mean.result, state.round, total_weight))
+    finished = tff.federated_map(finish_round, (state.server, server, total_weight, state.round))
+    metrics = tff.federated_zip(collections.OrderedDict(
+        train=tff.federated_map(finalize_metrics, tally),
+        clients=present,
+        update_norm=finished[2],
+        aggregators=tuple(mean.measurements for mean in aggregated)))
+    new_state = tff.federated_zip(ProcessState(
+        finished[1], finished[0], tuple(mean.state for mean in aggregated)))
+    return RoundOutput(new_state, client_states, metrics)
+
+  return FederatedProcess(
+      initialize, next_fn, algorithm=algorithm, model=model, client_state_type=client_type.state,
+      exchanges=[e.types for e in exchanges])
+
+
+class _Exchange(NamedTuple):
+  """One exchange as TFF computations."""
+
+  message: tff.Computation  # (server state, round) -> message
+  client: tff.Computation  # (message, round, seed, state, data[, weight]) -> what the client sends
+  aggregation: tff.templates.AggregationProcess
+  server: tff.Computation  # (server state, mean, round, total weight) -> server state
+  walks: bool  # whether the client takes local steps
+  types: ExchangeTypes
+
+
+def _compile_exchange(exchange: Exchange, weighting: str, model: Model, work: LocalWork, factory,
+                      server_type, client_type, *, first: bool) -> _Exchange:
+  walks = False
+
+  @tff.tensorflow.computation(server_type, _ROUND)
+  def message(server, t):
+    return exchange.message(server, t)
+
+  def client_work(message, t, seed, state, data, weight=None):
+    nonlocal walks
+    client = Client(model, work, data, seed, t)
+    if exchange.first_round_only:  # later it runs on no data at all, and so costs nothing
+      once = data.take(tf.where(tf.equal(t, 0), tf.constant(-1, tf.int64), 0))
+      update = exchange.client_update(Client(model, work, once, seed, t), message, state)
+    else:
+      update = exchange.client_update(client, message, state)
+      walks = client.walked
+    examples = client.num_examples if weight is None else weight
+    present = examples > 0
+    counts = present & tf.equal(t, 0) if exchange.first_round_only else present
+    result = collections.OrderedDict(
+        # Zeros and the old state for a client without data, whose own values may be 0/0.
+        upload=trees.where(counts, update.upload, trees.zeros_like(update.upload)),
+        state=trees.where(counts, update.state, state))
+    if first:
+      result["present"] = tf.cast(present, tf.int32)
+      result["weight"] = examples if weighting == "num_examples" else tf.cast(present, tf.float32)
+    if client.tally is not None:
+      result["tally"] = client.tally
+    return result
+
+  message_type = message.type_signature.result
+
+  graph_work = tf.function(client_work, autograph=False)
+  if first:
+    @tff.tensorflow.computation(message_type, _ROUND, *client_type)
+    def client(message, t, seed, state, data):
+      return graph_work(message, t, seed, state, data)
+  else:
+    @tff.tensorflow.computation(message_type, _ROUND, *client_type, np.float32)
+    def client(message, t, seed, state, data, weight):
+      return graph_work(message, t, seed, state, data, weight)
+
+  upload_type = client.type_signature.result.upload
+  _require_floats(upload_type)
+  if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
+    aggregation = factory.create(upload_type, tff.types.TensorType(np.float32))
+  else:
+    aggregation = factory.create(upload_type)
+
+  @tff.tensorflow.computation(server_type, aggregation.next.type_signature.result.result.member,
+                              _ROUND, np.float32)
+  def server(state, mean, t, weight):
+    new = exchange.server_update(state, mean, RoundInfo(t, weight))
+    return trees.where(tf.equal(t, 0), new, state) if exchange.first_round_only else new
+
+  return _Exchange(message, client, aggregation, server, walks, ExchangeTypes(
+      message=message_type, upload=upload_type,
+      bytes_down=sizes.dense_bytes(_specs(message_type)),
+      bytes_up=exchange.upload_bytes(_specs(upload_type))))
+
+
+def _measured(exchanges: list[_Exchange]) -> int:
+  """The exchange whose batches make the training metrics: the last with local steps, if any."""
+  tallied = [i for i, e in enumerate(exchanges) if hasattr(e.client.type_signature.result, "tally")]
+  if not tallied:
+    raise ValueError("Expected a client_update that takes steps or a full gradient; found none that "
+                     "touches its client's data.")
+  return max(tallied, key=lambda i: (exchanges[i].walks, i))
+
+
+def _client_state_type(algorithm: Algorithm, model: Model) -> tff.types.Type:
+  @tff.tensorflow.computation
+  def initial_client():
+    weights = tuple(tf.constant(w) for w in model.initial_weights)
+    return algorithm.init_client(weights, tf.zeros([2], tf.int32))
+
+  return initial_client.type_signature.result
+
+
+def _specs(type_spec: tff.types.Type) -> Any:
+  return tff.types.type_to_tf_tensor_specs(type_spec) if len(type_spec) or not isinstance(
+      type_spec, tff.types.StructType) else ()
+
+
+def _require_floats(upload_type: tff.types.Type) -> None:
+  for spec in tf.nest.flatten(_specs(upload_type)):
+    if not spec.dtype.is_floating:
+      raise ValueError(f"Expected uploads of floating-point tensors, which have a mean; found "
+                       f"{upload_type}.")

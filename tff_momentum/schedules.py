@@ -1,0 +1,118 @@
+"""Hyperparameters that change over the rounds: a schedule maps the round (from 0) to a value.
+
+Every builder takes a number or a `Schedule` for what the papers vary. A schedule knows the lowest and
+the highest value it can take, so that a builder can refuse a bad one before anything runs. On the
+command line a schedule is written like a call: `step(0.1, every=100, factor=0.5)`.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tff_momentum import calls, checks
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+  """A function of the round, with the bounds of its values and a text that says what it is."""
+
+  function: Callable[[tf.Tensor], tf.Tensor]
+  low: float
+  high: float
+  text: str
+
+  def __call__(self, round_number: Any) -> tf.Tensor:
+    """The value in this round, a float32 scalar."""
+    return tf.cast(self.function(tf.cast(round_number, tf.float32)), tf.float32)
+
+  def __str__(self) -> str:
+    return self.text
+
+
+def constant(value: float) -> Schedule:
+  """The same value in every round."""
+  checks.number("constant's value", value)
+  return Schedule(lambda t: tf.constant(value, tf.float32), value, value, f"{value:g}")
+
+
+def step(value: float, *, every: int, factor: float = 0.5) -> Schedule:
+  """Constant and drop: multiplied by `factor` after each `every` rounds."""
+  checks.number("step's value", value)
+  checks.integer("step's every", every, at_least=1)
+  checks.number("step's factor", factor, above=0, at_most=1)
+  return Schedule(lambda t: value * factor ** tf.floor(t / every), *_ordered(0.0, value),
+                  f"step({value:g}, every={every}, factor={factor:g})")
+
+
+def multistage(lengths: Sequence[int], values: Sequence[float]) -> Schedule:
+  """`values[s]` for `lengths[s]` rounds, stage after stage; the last value stays."""
+  if not lengths or len(lengths) != len(values):
+    raise ValueError("multistage needs as many lengths as values, at least one; "
+                     f"found {len(lengths)} lengths and {len(values)} values.")
+  for length in lengths:
+    checks.integer("a stage's length", length, at_least=1)
+  for value in values:
+    checks.number("a stage's value", value)
+  ends = [float(sum(lengths[: s + 1])) for s in range(len(lengths) - 1)]
+
+  def value_at(t):
+    stage = tf.reduce_sum(tf.cast(t >= tf.constant(ends, tf.float32), tf.int32))
+    return tf.gather(tf.constant(values, tf.float32), stage)
+
+  return Schedule(value_at, min(values), max(values),
+                  f"multistage({list(lengths)}, {list(values)})")
+
+
+def exponential(value: float, *, decay: float) -> Schedule:
+  """value · decay^t."""
+  checks.number("exponential's value", value)
+  checks.number("exponential's decay", decay, above=0, at_most=1)
+  return Schedule(lambda t: value * decay**t, *_ordered(0.0, value),
+                  f"exponential({value:g}, decay={decay:g})")
+
+
+def cosine(value: float, *, rounds: int, final: float = 0.0) -> Schedule:
+  """From `value` to `final` along half a cosine in `rounds` rounds, then constant."""
+  checks.number("cosine's value", value)
+  checks.number("cosine's final", final)
+  checks.integer("cosine's rounds", rounds, at_least=1)
+
+  def value_at(t):
+    done = tf.minimum(t / rounds, 1.0)
+    return final + (value - final) * 0.5 * (1.0 + tf.cos(math.pi * done))
+
+  return Schedule(value_at, *_ordered(value, final),
+                  f"cosine({value:g}, rounds={rounds}, final={final:g})")
+
+
+SCHEDULES: dict[str, Callable[..., Schedule]] = {
+    "constant": constant, "step": step, "multistage": multistage,
+    "exponential": exponential, "cosine": cosine}
+
+
+def schedule(name: str, value: "float | str | Schedule", **bounds: float) -> Schedule:
+  """Makes a hyperparameter a schedule and checks that its values lie within `bounds`.
+
+  Args:
+    name: the hyperparameter, for the error message.
+    value: a number, a schedule, or a schedule's text.
+    **bounds: as `checks.number` takes them.
+  """
+  if isinstance(value, str):
+    value = calls.evaluate(name, value, SCHEDULES)
+  if not isinstance(value, Schedule):
+    value = constant(checks.number(name, value, **bounds))
+  # A schedule that decays towards zero never reaches it.
+  if bounds.get("above") == 0 and value.high > 0 and value.low == 0:
+    bounds = {**bounds, "at_least": 0}
+    del bounds["above"]
+  for bound in (value.low, value.high):
+    checks.number(name, bound, **bounds)
+  return value
+
+
+def _ordered(a: float, b: float) -> tuple[float, float]:
+  return (a, b) if a <= b else (b, a)

@@ -1,0 +1,60 @@
+"""Arithmetic on weight structures: the few verbs the algorithms are written in.
+
+A tree is a tensor or any nest of them (tuples, named tuples, lists, dicts). The papers' equations are
+element-wise, so one verb does almost everything::
+
+    y = trees.map(lambda y, g: y - lr * g, y, g)        # y ← y − η g
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+Tree = Any
+
+
+def map(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
+  """Applies `function` leaf by leaf; all trees have the structure of the first."""
+  leaves = [tf.nest.flatten(other) for other in (tree, *others)]
+  return tf.nest.pack_sequence_as(tree, [function(*each) for each in zip(*leaves, strict=True)])
+
+
+def zeros_like(tree: Tree) -> Tree:
+  """A tree of zeros in the shape of `tree`."""
+  return map(tf.zeros_like, tree)
+
+
+def add(a: Tree, b: Tree) -> Tree:
+  """a + b."""
+  return map(tf.add, a, b)
+
+
+def subtract(a: Tree, b: Tree) -> Tree:
+  """a − b."""
+  return map(tf.subtract, a, b)
+
+
+def scale(factor: Any, tree: Tree) -> Tree:
+  """factor · tree; the factor is a number or a scalar tensor."""
+  return map(lambda leaf: tf.cast(factor, leaf.dtype) * leaf, tree)
+
+
+def where(condition: tf.Tensor, a: Tree, b: Tree) -> Tree:
+  """`a` if the scalar `condition` holds, else `b`; what is not chosen may hold NaN."""
+  return map(lambda x, y: tf.where(condition, x, y), a, b)
+
+
+def dot(a: Tree, b: Tree) -> tf.Tensor:
+  """The inner product of two trees seen as vectors."""
+  return tf.add_n([tf.reduce_sum(x * y) for x, y in zip(*map_leaves(a, b), strict=True)])
+
+
+def norm(tree: Tree) -> tf.Tensor:
+  """The Euclidean norm of a tree seen as one vector."""
+  return tf.sqrt(dot(tree, tree))
+
+
+def map_leaves(*trees: Tree) -> list[list[tf.Tensor]]:
+  """Each tree's leaves, in one common order."""
+  return [tf.nest.flatten(tree) for tree in trees]
