@@ -1,0 +1,84 @@
+"""SCAFFOLD (Karimireddy et al. 2020, Algorithm 1): control variates at the server and at each client.
+
+    client:  y ← y − η_l (g(y; b) − c_i + c), from y = x
+             c_i⁺ = G_i(x)                          (option I)
+             c_i⁺ = c_i − c + (x − y)/(K_i η_l)     (option II)
+    server:  x ← x + η E[y − x];   c ← c + (W/W_all) E[c_i⁺ − c_i]
+
+W/W_all is S/N, or the cohort's share of all examples when E[·] is weighted by examples; only so does c
+stay the mean of all c_i.
+"""
+
+from typing import Any, NamedTuple
+
+from tff_momentum import checks, trees
+from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.schedules import Schedule, schedule
+
+
+class ServerState(NamedTuple):
+  """The model and the server's control variate; both are sent to the clients."""
+
+  x: Any
+  c: Any
+
+
+class Upload(NamedTuple):
+  """How the client's model and its control variate moved."""
+
+  dy: Any
+  dc: Any
+
+
+def scaffold(*, client_learning_rate: float | Schedule, num_clients: int,
+             server_learning_rate: float | Schedule = 1.0, option: str = "II",
+             client_weighting: str = "uniform", total_examples: int | None = None) -> Algorithm:
+  """SCAFFOLD.
+
+  Args:
+    client_learning_rate: η_l > 0.
+    num_clients: N, all clients there are.
+    server_learning_rate: η > 0.
+    option: "I" takes a full gradient for the new control variate, "II" reuses the local steps.
+    client_weighting: "uniform" or "num_examples".
+    total_examples: what all clients hold together; needed when weighting by examples.
+  """
+  eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
+  eta = schedule("server_learning_rate", server_learning_rate, above=0)
+  checks.one_of("option", option, ("I", "II"))
+  everyone = population(num_clients, client_weighting, total_examples)
+
+  def client_update(client, message, c_i):
+    x, c = message
+    lr = eta_l(client.round)
+
+    def step(y, grad):
+      return trees.map(lambda y, g, c_i, c: y - lr * (g - c_i + c), y, grad(y), c_i, c)
+
+    y = client.steps(step, x)
+    if option == "I":
+      c_new = client.full_gradient(x)
+    else:
+      K = client.num_steps
+      c_new = trees.map(lambda c_i, c, x, y: c_i - c + (x - y) / (K * lr), c_i, c, x, y)
+    return Update(Upload(trees.subtract(y, x), trees.subtract(c_new, c_i)), state=c_new)
+
+  def server_update(state, mean, info):
+    share = info.weight / everyone
+    return ServerState(
+        x=trees.map(lambda x, dy: x + eta(info.round) * dy, state.x, mean.dy),
+        c=trees.map(lambda c, dc: c + share * dc, state.c, mean.dc))
+
+  return Algorithm(
+      init_server=lambda x: ServerState(x, trees.zeros_like(x)),
+      exchanges=(Exchange(lambda state, t: state, client_update, server_update),),
+      model=lambda state: state.x,
+      init_client=lambda x, seed: trees.zeros_like(x), client_weighting=client_weighting)
+
+
+def population(num_clients: int, client_weighting: str, total_examples: int | None) -> float:
+  """W_all, the weight of all clients together: N, or all their examples."""
+  checks.integer("num_clients", num_clients, at_least=1)
+  if client_weighting == "uniform":
+    return float(num_clients)
+  return float(checks.integer("total_examples", total_examples, at_least=1))

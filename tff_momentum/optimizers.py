@@ -1,0 +1,130 @@
+"""Base optimizers as records (U, V, I), so that one algorithm serves every optimizer.
+
+U(g, s) is the step that a gradient gives while the statistics s stand still, V(g, s) the statistics
+after seeing a gradient, and I(D, s) the gradient that must have been seen for K steps of U to have led
+from x to x⁺, with D = (x − x⁺)/(η_l K):  I(U(g, s), s) = g. U divides by the *old* v, so v starts at
+v0 = 1 rather than 0. No bias correction.
+
+On the command line an optimizer is written like a call: `sgdm(0.9)`, `adam(beta1=0.9, beta2=0.99)`.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tff_momentum import calls, checks, trees
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimizer:
+  """A base optimizer.
+
+  Attributes:
+    start: weights -> the first statistics.
+    step: U, (g, s) -> the direction to go against.
+    track: V, (g, s) -> the next statistics.
+    invert: I, (D, s) -> g.
+    moving_step: (g, s⁺) -> the direction when the statistics have just tracked g (MFL).
+    text: what it is, as the command line writes it.
+  """
+
+  start: Callable[[Any], Any]
+  step: Callable[[Any, Any], Any]
+  track: Callable[[Any, Any], Any]
+  invert: Callable[[Any, Any], Any]
+  moving_step: Callable[[Any, Any], Any]
+  text: str
+
+  def __str__(self) -> str:
+    return self.text
+
+
+class Moments(NamedTuple):
+  """Adam's statistics."""
+
+  m: Any
+  v: Any
+
+
+def sgd() -> Optimizer:
+  """U = g; nothing to remember."""
+  return Optimizer(
+      start=lambda x: (), step=lambda g, s: g, track=lambda g, s: (), invert=lambda d, s: d,
+      moving_step=lambda g, s: g, text="sgd")
+
+
+def sgdm(beta: float = 0.9, *, dampened: bool = False) -> Optimizer:
+  """U = βm + g (dampened: βm + (1−β)g), V = U.
+
+  Args:
+    beta: β in [0, 1).
+    dampened: whether the gradient is scaled by 1−β, as FedGBO and MFL write it; Mime does not.
+  """
+  checks.number("beta", beta, at_least=0, below=1)
+  fresh = 1.0 - beta if dampened else 1.0
+
+  def step(g, m):
+    return trees.map(lambda g, m: beta * m + fresh * g, g, m)
+
+  return Optimizer(
+      start=trees.zeros_like, step=step, track=step,
+      invert=lambda d, m: trees.map(lambda d, m: (d - beta * m) / fresh, d, m),
+      moving_step=lambda g, m: m, text=f"sgdm({beta:g}{', dampened=True' if dampened else ''})")
+
+
+def rmsprop(beta: float = 0.99, *, epsilon: float = 1e-3, v0: float = 1.0) -> Optimizer:
+  """U = g/(√v + ε), v ← βv + (1−β)g²."""
+  checks.number("beta", beta, at_least=0, below=1)
+  return _scaled(lambda g, v: beta * v + (1.0 - beta) * tf.square(g), epsilon, v0,
+                 f"rmsprop({beta:g}, epsilon={epsilon:g}, v0={v0:g})")
+
+
+def adagrad(*, epsilon: float = 1e-3, v0: float = 1.0) -> Optimizer:
+  """U = g/(√v + ε), v ← v + g²."""
+  return _scaled(lambda g, v: v + tf.square(g), epsilon, v0,
+                 f"adagrad(epsilon={epsilon:g}, v0={v0:g})")
+
+
+def _scaled(track_v, epsilon: float, v0: float, text: str) -> Optimizer:
+  checks.number("epsilon", epsilon, above=0)
+  checks.number("v0", v0, at_least=0)
+
+  def step(g, v):
+    return trees.map(lambda g, v: g / (tf.sqrt(v) + epsilon), g, v)
+
+  return Optimizer(
+      start=lambda x: trees.map(lambda w: tf.fill(w.shape, tf.cast(v0, w.dtype)), x), step=step,
+      track=lambda g, v: trees.map(track_v, g, v),
+      invert=lambda d, v: trees.map(lambda d, v: d * (tf.sqrt(v) + epsilon), d, v),
+      moving_step=step, text=text)
+
+
+def adam(beta1: float = 0.9, beta2: float = 0.99, *, epsilon: float = 1e-3,
+         v0: float = 1.0) -> Optimizer:
+  """U = (β₁m + (1−β₁)g)/(√v + ε), m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g²."""
+  checks.number("beta1", beta1, at_least=0, below=1)
+  checks.number("beta2", beta2, at_least=0, below=1)
+  momentum = sgdm(beta1, dampened=True)
+  scaling = rmsprop(beta2, epsilon=epsilon, v0=v0)
+  return Optimizer(
+      start=lambda x: Moments(momentum.start(x), scaling.start(x)),
+      step=lambda g, s: scaling.step(momentum.step(g, s.m), s.v),
+      track=lambda g, s: Moments(momentum.track(g, s.m), scaling.track(g, s.v)),
+      invert=lambda d, s: momentum.invert(scaling.invert(d, s.v), s.m),
+      moving_step=lambda g, s: scaling.step(s.m, s.v),
+      text=f"adam({beta1:g}, {beta2:g}, epsilon={epsilon:g}, v0={v0:g})")
+
+
+OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
+    "sgd": sgd, "sgdm": sgdm, "rmsprop": rmsprop, "adagrad": adagrad, "adam": adam}
+
+
+def optimizer(value: "Optimizer | str") -> Optimizer:
+  """An optimizer, or the one that a text such as `sgdm(0.9)` spells."""
+  if isinstance(value, str):
+    value = calls.evaluate("optimizer", value, OPTIMIZERS)
+  if not isinstance(value, Optimizer):
+    raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}; found {value!r}.")
+  return value
