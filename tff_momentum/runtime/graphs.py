@@ -16,6 +16,8 @@ from tensorflow_federated.proto.v0 import computation_pb2
 from tensorflow_federated.python.core.impl.utils import tensorflow_utils
 from tensorflow_federated.python.tensorflow_libs import serialization_utils
 
+from tff_momentum.runtime import loops
+
 # The name by which TensorFlow makes a fresh, reference-counted resource each time the op runs.
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 _ANONYMOUS_TABLES = {
@@ -100,6 +102,7 @@ def _prepare_serialized(serialized: bytes) -> PreparedGraph:
     copy.input.extend(data + control)
 
   _copy_library(source, graph_def, suffix=hashlib.sha256(serialized).hexdigest()[:12])
+  loops.rewrite_reduces(graph_def)
   consumed = {_canonical(name) for node in graph_def.node for name in node.input}
   return PreparedGraph(graph_def, feeds, fetches, frozenset(consumed & {*feeds, token}), token)
 
