@@ -24,8 +24,9 @@ def evaluate(what: str, text: str, callables: Mapping[str, Callable[..., Any]]) 
     arguments = [ast.literal_eval(argument) for argument in node.args]
     keywords = {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
   except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-    raise ValueError(f"{what} must be a number or one of {_forms(callables)}; found {text!r}."
-                     ) from None
+    raise ValueError(
+      f"{what} must be a number or one of {_forms(callables)}; found {text!r}."
+    ) from None
   if name not in callables:
     close = difflib.get_close_matches(name, callables, n=1)
     hint = f" Did you mean {close[0]}?" if close else ""

@@ -5,14 +5,31 @@ from collections.abc import Collection
 from typing import Any
 
 
-def number(name: str, value: Any, *, above: float | None = None, at_least: float | None = None,
-           below: float | None = None, at_most: float | None = None) -> float:
+def number(
+  name: str,
+  value: Any,
+  *,
+  above: float | None = None,
+  at_least: float | None = None,
+  below: float | None = None,
+  at_most: float | None = None,
+) -> float:
   """Returns `value` if it is a finite number within the given bounds, else raises ValueError."""
-  bounds = [f"{word} {bound:g}" for word, bound in (
-      ("above", above), ("at least", at_least), ("below", below), ("at most", at_most))
-      if bound is not None]
-  wanted = " and ".join(["a finite number", *bounds]) if len(bounds) != 1 else (
-      f"a finite number {bounds[0]}")
+  bounds = [
+    f"{word} {bound:g}"
+    for word, bound in (
+      ("above", above),
+      ("at least", at_least),
+      ("below", below),
+      ("at most", at_most),
+    )
+    if bound is not None
+  ]
+  wanted = (
+    " and ".join(["a finite number", *bounds])
+    if len(bounds) != 1
+    else (f"a finite number {bounds[0]}")
+  )
   good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
   good = good and (above is None or value > above) and (at_least is None or value >= at_least)
   good = good and (below is None or value < below) and (at_most is None or value <= at_most)

@@ -67,9 +67,10 @@ class Model:
   def finalize(self, tally: Tally) -> "collections.OrderedDict[str, Any]":
     """The values to report for a tally: the mean loss, then the model's own metrics."""
     return collections.OrderedDict(
-        loss=tf.math.divide_no_nan(tally.loss, tally.examples),
-        **self.finalize_metrics(tally.metrics),
-        num_examples=tally.examples)
+      loss=tf.math.divide_no_nan(tally.loss, tally.examples),
+      **self.finalize_metrics(tally.metrics),
+      num_examples=tally.examples,
+    )
 
 
 def features_and_labels(batch: Batch) -> tuple[Any, Any]:
@@ -89,11 +90,15 @@ def as_model(model: "Model | tff.learning.models.FunctionalModel") -> Model:
   if isinstance(model, Model):
     return model
   if isinstance(model, tf.keras.Model):
-    raise ValueError("Expected a tff_momentum Model or a tff.learning.models.FunctionalModel; found a "
-                     "Keras model: convert it with tff_momentum.from_keras, naming its loss.")
+    raise ValueError(
+      "Expected a tff_momentum Model or a tff.learning.models.FunctionalModel; found a "
+      "Keras model: convert it with tff_momentum.from_keras, naming its loss."
+    )
   if not isinstance(model, tff.learning.models.FunctionalModel):
-    raise ValueError("Expected a tff_momentum Model or a tff.learning.models.FunctionalModel; found "
-                     f"{type(model).__name__}.")
+    raise ValueError(
+      "Expected a tff_momentum Model or a tff.learning.models.FunctionalModel; found "
+      f"{type(model).__name__}."
+    )
   trainable, frozen = model.initial_weights
 
   def forward(weights, batch, training):
@@ -102,8 +107,7 @@ def as_model(model: "Model | tff.learning.models.FunctionalModel") -> Model:
     output = model.predict_on_batch((packed, frozen), x, training)
     loss = model.loss(output, y)
     examples = tf.shape(tf.nest.flatten(output)[0])[0]
-    summary = tff.learning.models.BatchOutput(
-        loss=loss, predictions=output, num_examples=examples)
+    summary = tff.learning.models.BatchOutput(loss=loss, predictions=output, num_examples=examples)
     metrics = model.update_metrics_state(model.initialize_metrics_state(), y, summary)
     n = tf.cast(examples, tf.float32)
     return loss, Tally(n, loss * n, metrics)
@@ -122,19 +126,21 @@ def as_model(model: "Model | tff.learning.models.FunctionalModel") -> Model:
   specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in initial_weights)
   _refuse_own_randomness(lambda w, b: forward(w, b, True), specs, model.input_spec)
   return Model(
-      initial_weights=initial_weights,
-      batch_spec=model.input_spec,
-      value_and_grad=value_and_grad,
-      evaluate=lambda weights, batch: forward(weights, batch, False)[1],
-      empty_tally=empty_tally,
-      finalize_metrics=model.finalize_metrics)
+    initial_weights=initial_weights,
+    batch_spec=model.input_spec,
+    value_and_grad=value_and_grad,
+    evaluate=lambda weights, batch: forward(weights, batch, False)[1],
+    empty_tally=empty_tally,
+    finalize_metrics=model.finalize_metrics,
+  )
 
 
 def dense_gradient(gradient: Any, weights: Weights) -> Weights:
   """The gradient as plain tensors: zeros where a weight is unused, embeddings' slices filled in."""
   return tuple(
-      tf.zeros_like(w) if g is None else tf.convert_to_tensor(g)
-      for g, w in zip(gradient, weights, strict=True))
+    tf.zeros_like(w) if g is None else tf.convert_to_tensor(g)
+    for g, w in zip(gradient, weights, strict=True)
+  )
 
 
 def _refuse_own_randomness(function, *specs) -> None:
@@ -144,9 +150,18 @@ def _refuse_own_randomness(function, *specs) -> None:
   for definition in graph.as_graph_def().library.function:
     nodes.extend(definition.node_def)
   for node in nodes:
-    if node.op.startswith(("Random", "StatefulRandom", "StatefulUniform", "StatefulStandardNormal",
-                           "TruncatedNormal", "Multinomial")):
+    if node.op.startswith(
+      (
+        "Random",
+        "StatefulRandom",
+        "StatefulUniform",
+        "StatefulStandardNormal",
+        "TruncatedNormal",
+        "Multinomial",
+      )
+    ):
       raise ValueError(
-          f"The model draws random numbers of its own (operation {node.op}), so the same seed would "
-          "not give the same run; convert the Keras model with tff_momentum.from_keras instead, "
-          "which seeds its dropout.")
+        f"The model draws random numbers of its own (operation {node.op}), so the same seed would "
+        "not give the same run; convert the Keras model with tff_momentum.from_keras instead, "
+        "which seeds its dropout."
+      )

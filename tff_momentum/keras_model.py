@@ -23,14 +23,14 @@ Metric = Callable[[Any, Any], Any]
 
 
 def from_keras(
-    build: "Callable[[], tf.keras.Model]",
-    *,
-    loss: Callable[[Any, Any], tf.Tensor],
-    batch_spec: Any,
-    metrics: Mapping[str, Metric] | None = None,
-    seed: int = 0,
-    penultimate: str | None = None,
-    penalty: Callable[[tf.Tensor], tf.Tensor] | None = None,
+  build: "Callable[[], tf.keras.Model]",
+  *,
+  loss: Callable[[Any, Any], tf.Tensor],
+  batch_spec: Any,
+  metrics: Mapping[str, Metric] | None = None,
+  seed: int = 0,
+  penultimate: str | None = None,
+  penalty: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> Model:
   """Makes a pure `Model` of a Keras model.
 
@@ -56,8 +56,10 @@ def from_keras(
   frozen = [w.numpy() for w in original.non_trainable_weights if "seed_generator" not in w.name]
   initial_weights = tuple(w.numpy() for w in original.trainable_weights)
   if not initial_weights:
-    raise ValueError("Expected a Keras model with its weights created; found none: give its first "
-                     "layer an input_shape.")
+    raise ValueError(
+      "Expected a Keras model with its weights created; found none: give its first "
+      "layer an input_shape."
+    )
   train = _Graph(build, loss, batch_spec, metrics, frozen, penultimate, penalty, training=True)
   evaluate = _Graph(build, loss, batch_spec, metrics, frozen, penultimate, None, training=False)
 
@@ -71,24 +73,39 @@ def from_keras(
 
   def finalize_metrics(sums):
     return collections.OrderedDict(
-        (name, tf.math.divide_no_nan(value, weight)) for name, (value, weight) in sums.items())
+      (name, tf.math.divide_no_nan(value, weight)) for name, (value, weight) in sums.items()
+    )
 
   def with_penalty(penalty):
-    return from_keras(build, loss=loss, batch_spec=batch_spec, metrics=metrics, seed=seed,
-                      penultimate=penultimate, penalty=penalty)
+    return from_keras(
+      build,
+      loss=loss,
+      batch_spec=batch_spec,
+      metrics=metrics,
+      seed=seed,
+      penultimate=penultimate,
+      penalty=penalty,
+    )
 
   return Model(
-      initial_weights=initial_weights, batch_spec=batch_spec, value_and_grad=value_and_grad,
-      evaluate=lambda weights, batch: evaluate(weights, batch, tf.zeros([2], tf.int32))[0],
-      empty_tally=empty_tally, finalize_metrics=finalize_metrics, fresh_weights=fresh_weights,
-      with_penalty=with_penalty if penultimate else None)
+    initial_weights=initial_weights,
+    batch_spec=batch_spec,
+    value_and_grad=value_and_grad,
+    evaluate=lambda weights, batch: evaluate(weights, batch, tf.zeros([2], tf.int32))[0],
+    empty_tally=empty_tally,
+    finalize_metrics=finalize_metrics,
+    fresh_weights=fresh_weights,
+    with_penalty=with_penalty if penultimate else None,
+  )
 
 
 def model_of(build: "Callable[[], tf.keras.Model]") -> "tf.keras.Model":
   """What `build` makes, or an error that says what else it made."""
   model = build()
   if not isinstance(model, tf.keras.Model):
-    raise ValueError(f"Expected a function that makes a Keras model; it made {type(model).__name__}.")
+    raise ValueError(
+      f"Expected a function that makes a Keras model; it made {type(model).__name__}."
+    )
   return model
 
 
@@ -98,13 +115,16 @@ class _Graph:
   def __init__(self, build, loss, batch_spec, metrics, frozen, penultimate, penalty, *, training):
     with tf.Graph().as_default() as graph:
       self._batch = tf.nest.map_structure(
-          lambda spec: tf.compat.v1.placeholder(spec.dtype, spec.shape), batch_spec)
+        lambda spec: tf.compat.v1.placeholder(spec.dtype, spec.shape), batch_spec
+      )
       self._seed = tf.compat.v1.placeholder(tf.int32, [2])
       with tf.variable_creator_scope(_placeholder_for_variable):
         model = build()
       _seed_random_layers(model, self._seed)
       if penultimate is not None:
-        model = tf.keras.Model(model.inputs, [model.outputs[0], model.get_layer(penultimate).output])
+        model = tf.keras.Model(
+          model.inputs, [model.outputs[0], model.get_layer(penultimate).output]
+        )
       x, y = gradients.features_and_labels(self._batch)
       outputs = model(x, training=training)
       predictions, activations = outputs if penultimate is not None else (outputs, None)
@@ -112,13 +132,17 @@ class _Graph:
       value.shape.assert_has_rank(0)
       examples = tf.cast(tf.shape(tf.nest.flatten(predictions)[0])[0], tf.float32)
       sums = collections.OrderedDict(
-          (name, _sum_and_weight(metric(y, predictions))) for name, metric in metrics.items())
+        (name, _sum_and_weight(metric(y, predictions))) for name, metric in metrics.items()
+      )
       objective = tf.add_n([value, *model.losses]) if model.losses else value
       if penalty is not None:
         objective += penalty(activations)
       self._weights = model.trainable_weights
-      gradient = gradients.dense_gradient(
-          tf.gradients(objective, self._weights), self._weights) if training else ()
+      gradient = (
+        gradients.dense_gradient(tf.gradients(objective, self._weights), self._weights)
+        if training
+        else ()
+      )
       result = (Tally(examples, objective * examples, sums), gradient)
       # An identity each, so that no result is an input and every name is an operation of ours.
       self._result = tf.nest.map_structure(lambda t: tf.identity(t).name, result)
@@ -140,7 +164,8 @@ class _Graph:
     tensors = [*tf.nest.flatten(weights), *tf.nest.flatten(batch), seed]
     feeds = {name: tensor for name, tensor in zip(self._feeds, tensors, strict=True) if name}
     results = tf.graph_util.import_graph_def(
-        self._definition, input_map=feeds, return_elements=tf.nest.flatten(self._result), name="")
+      self._definition, input_map=feeds, return_elements=tf.nest.flatten(self._result), name=""
+    )
     return tf.nest.pack_sequence_as(self._result, results)
 
 
@@ -193,8 +218,10 @@ def _sum_and_weight(measured) -> tuple[tf.Tensor, tf.Tensor]:
   values, weights = measured if isinstance(measured, tuple) else (measured, None)
   values = tf.cast(values, tf.float32)
   if values.shape.rank == 0:
-    raise ValueError("Expected a metric to give a value for each example; found a single number "
-                     "(inside a graph, compare tensors with tf.equal, not with ==).")
+    raise ValueError(
+      "Expected a metric to give a value for each example; found a single number "
+      "(inside a graph, compare tensors with tf.equal, not with ==)."
+    )
   weights = tf.ones_like(values) if weights is None else tf.cast(weights, tf.float32)
   return tf.reduce_sum(values * weights), tf.reduce_sum(weights)
 
@@ -203,5 +230,6 @@ def _refuse_batch_normalization(model: "tf.keras.Model") -> None:
   for layer in model._flatten_layers():
     if isinstance(layer, tf.keras.layers.BatchNormalization):
       raise ValueError(
-          f"The layer {layer.name} is a BatchNormalization, whose running averages are state that the "
-          "clients would have to share beside the weights; use GroupNormalization instead.")
+        f"The layer {layer.name} is a BatchNormalization, whose running averages are state that the "
+        "clients would have to share beside the weights; use GroupNormalization instead."
+      )

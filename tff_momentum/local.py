@@ -44,8 +44,14 @@ class Client:
     walked: whether local steps were taken.
   """
 
-  def __init__(self, model: Model, work: LocalWork, data: tf.data.Dataset, seed: tf.Tensor,
-               round_number: tf.Tensor):
+  def __init__(
+    self,
+    model: Model,
+    work: LocalWork,
+    data: tf.data.Dataset,
+    seed: tf.Tensor,
+    round_number: tf.Tensor,
+  ):
     # The name is what the runtime knows the hot function by.
     def tfm_gradient(weights, batch, seed):
       return model.value_and_grad(weights, batch, seed)
@@ -112,8 +118,10 @@ class Client:
     def body(k, sums, batch):
       n = _size(batch)
       results = [self._value_and_grad(x, batch, self._batch_seed(k)) for x in points]
-      sums = tuple(trees.map(lambda s, g: s + n * g, total, g)
-                   for total, (_, g) in zip(sums, results, strict=True))
+      sums = tuple(
+        trees.map(lambda s, g: s + n * g, total, g)
+        for total, (_, g) in zip(sums, results, strict=True)
+      )
       return sums, results[0][0]
 
     zeros = tuple(trees.zeros_like(x) for x in points)
@@ -122,8 +130,11 @@ class Client:
     if self.tally is None:
       self.tally = tally
     means = tuple(
-        self._with_weight_decay(trees.map(lambda s: tf.math.divide_no_nan(s, tally.examples), total), x)
-        for total, x in zip(sums, points, strict=True))
+      self._with_weight_decay(
+        trees.map(lambda s: tf.math.divide_no_nan(s, tally.examples), total), x
+      )
+      for total, x in zip(sums, points, strict=True)
+    )
     return means if len(means) > 1 else means[0]
 
   def _fold(self, data, count, body, start) -> tuple[Any, Tally]:
@@ -135,16 +146,21 @@ class Client:
       return k + 1, carry, trees.add(tally, new)
 
     _, carry, tally = tf.while_loop(
-        lambda k, *_: k < count, loop_body,
-        (tf.zeros([], tf.int64), start, self._model.empty_tally()), parallel_iterations=1)
+      lambda k, *_: k < count,
+      loop_body,
+      (tf.zeros([], tf.int64), start, self._model.empty_tally()),
+      parallel_iterations=1,
+    )
     return carry, tally
 
   def _batches(self) -> tf.Tensor:
     if self._num_batches is None:
       known = self._data.cardinality()
       self._num_batches = tf.cond(
-          known >= 0, lambda: known,
-          lambda: self._data.reduce(tf.zeros([], tf.int64), lambda n, _: n + 1))
+        known >= 0,
+        lambda: known,
+        lambda: self._data.reduce(tf.zeros([], tf.int64), lambda n, _: n + 1),
+      )
     return self._num_batches
 
   def _steps_to_take(self) -> tf.Tensor:

@@ -51,8 +51,13 @@ class Moments(NamedTuple):
 def sgd() -> Optimizer:
   """U = g; nothing to remember."""
   return Optimizer(
-      start=lambda x: (), step=lambda g, s: g, track=lambda g, s: (), invert=lambda d, s: d,
-      moving_step=lambda g, s: g, text="sgd")
+    start=lambda x: (),
+    step=lambda g, s: g,
+    track=lambda g, s: (),
+    invert=lambda d, s: d,
+    moving_step=lambda g, s: g,
+    text="sgd",
+  )
 
 
 def sgdm(beta: float = 0.9, *, dampened: bool = False) -> Optimizer:
@@ -69,22 +74,31 @@ def sgdm(beta: float = 0.9, *, dampened: bool = False) -> Optimizer:
     return trees.map(lambda g, m: beta * m + fresh * g, g, m)
 
   return Optimizer(
-      start=trees.zeros_like, step=step, track=step,
-      invert=lambda d, m: trees.map(lambda d, m: (d - beta * m) / fresh, d, m),
-      moving_step=lambda g, m: m, text=f"sgdm({beta:g}{', dampened=True' if dampened else ''})")
+    start=trees.zeros_like,
+    step=step,
+    track=step,
+    invert=lambda d, m: trees.map(lambda d, m: (d - beta * m) / fresh, d, m),
+    moving_step=lambda g, m: m,
+    text=f"sgdm({beta:g}{', dampened=True' if dampened else ''})",
+  )
 
 
 def rmsprop(beta: float = 0.99, *, epsilon: float = 1e-3, v0: float = 1.0) -> Optimizer:
   """U = g/(√v + ε), v ← βv + (1−β)g²."""
   checks.number("beta", beta, at_least=0, below=1)
-  return _scaled(lambda g, v: beta * v + (1.0 - beta) * tf.square(g), epsilon, v0,
-                 f"rmsprop({beta:g}, epsilon={epsilon:g}, v0={v0:g})")
+  return _scaled(
+    lambda g, v: beta * v + (1.0 - beta) * tf.square(g),
+    epsilon,
+    v0,
+    f"rmsprop({beta:g}, epsilon={epsilon:g}, v0={v0:g})",
+  )
 
 
 def adagrad(*, epsilon: float = 1e-3, v0: float = 1.0) -> Optimizer:
   """U = g/(√v + ε), v ← v + g²."""
-  return _scaled(lambda g, v: v + tf.square(g), epsilon, v0,
-                 f"adagrad(epsilon={epsilon:g}, v0={v0:g})")
+  return _scaled(
+    lambda g, v: v + tf.square(g), epsilon, v0, f"adagrad(epsilon={epsilon:g}, v0={v0:g})"
+  )
 
 
 def _scaled(track_v, epsilon: float, v0: float, text: str) -> Optimizer:
@@ -95,30 +109,40 @@ def _scaled(track_v, epsilon: float, v0: float, text: str) -> Optimizer:
     return trees.map(lambda g, v: g / (tf.sqrt(v) + epsilon), g, v)
 
   return Optimizer(
-      start=lambda x: trees.map(lambda w: tf.fill(w.shape, tf.cast(v0, w.dtype)), x), step=step,
-      track=lambda g, v: trees.map(track_v, g, v),
-      invert=lambda d, v: trees.map(lambda d, v: d * (tf.sqrt(v) + epsilon), d, v),
-      moving_step=step, text=text)
+    start=lambda x: trees.map(lambda w: tf.fill(w.shape, tf.cast(v0, w.dtype)), x),
+    step=step,
+    track=lambda g, v: trees.map(track_v, g, v),
+    invert=lambda d, v: trees.map(lambda d, v: d * (tf.sqrt(v) + epsilon), d, v),
+    moving_step=step,
+    text=text,
+  )
 
 
-def adam(beta1: float = 0.9, beta2: float = 0.99, *, epsilon: float = 1e-3,
-         v0: float = 1.0) -> Optimizer:
+def adam(
+  beta1: float = 0.9, beta2: float = 0.99, *, epsilon: float = 1e-3, v0: float = 1.0
+) -> Optimizer:
   """U = (β₁m + (1−β₁)g)/(√v + ε), m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g²."""
   checks.number("beta1", beta1, at_least=0, below=1)
   checks.number("beta2", beta2, at_least=0, below=1)
   momentum = sgdm(beta1, dampened=True)
   scaling = rmsprop(beta2, epsilon=epsilon, v0=v0)
   return Optimizer(
-      start=lambda x: Moments(momentum.start(x), scaling.start(x)),
-      step=lambda g, s: scaling.step(momentum.step(g, s.m), s.v),
-      track=lambda g, s: Moments(momentum.track(g, s.m), scaling.track(g, s.v)),
-      invert=lambda d, s: momentum.invert(scaling.invert(d, s.v), s.m),
-      moving_step=lambda g, s: scaling.step(s.m, s.v),
-      text=f"adam({beta1:g}, {beta2:g}, epsilon={epsilon:g}, v0={v0:g})")
+    start=lambda x: Moments(momentum.start(x), scaling.start(x)),
+    step=lambda g, s: scaling.step(momentum.step(g, s.m), s.v),
+    track=lambda g, s: Moments(momentum.track(g, s.m), scaling.track(g, s.v)),
+    invert=lambda d, s: momentum.invert(scaling.invert(d, s.v), s.m),
+    moving_step=lambda g, s: scaling.step(s.m, s.v),
+    text=f"adam({beta1:g}, {beta2:g}, epsilon={epsilon:g}, v0={v0:g})",
+  )
 
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
-    "sgd": sgd, "sgdm": sgdm, "rmsprop": rmsprop, "adagrad": adagrad, "adam": adam}
+  "sgd": sgd,
+  "sgdm": sgdm,
+  "rmsprop": rmsprop,
+  "adagrad": adagrad,
+  "adam": adam,
+}
 
 
 def optimizer(value: "Optimizer | str") -> Optimizer:

@@ -64,8 +64,16 @@ class FederatedProcess(tff.templates.IterativeProcess):
     first_round_exchanges: the same for exchanges that take place in round 0 alone.
   """
 
-  def __init__(self, initialize, next_fn, *, algorithm: Algorithm, model: Model,
-               client_state_type: tff.types.Type, exchanges: list[ExchangeTypes]):
+  def __init__(
+    self,
+    initialize,
+    next_fn,
+    *,
+    algorithm: Algorithm,
+    model: Model,
+    client_state_type: tff.types.Type,
+    exchanges: list[ExchangeTypes],
+  ):
     super().__init__(initialize, next_fn, next_is_multi_arg=True)
     once = [exchange.first_round_only for exchange in algorithm.exchanges]
     self.algorithm = algorithm
@@ -101,11 +109,11 @@ _ROUND = tff.types.TensorType(np.int32)
 
 
 def build_process(
-    algorithm: Algorithm,
-    model: Any,
-    *,
-    work: LocalWork | None = None,
-    aggregator: Any = None,
+  algorithm: Algorithm,
+  model: Any,
+  *,
+  work: LocalWork | None = None,
+  aggregator: Any = None,
 ) -> FederatedProcess:
   """Compiles an algorithm into a TFF iterative process.
 
@@ -124,19 +132,34 @@ def build_process(
     return algorithm.init_server(tuple(tf.constant(w) for w in model.initial_weights))
 
   server_type = initial_server.type_signature.result
-  client_type = tff.types.to_type(ClientInput(
-      _SEED, _client_state_type(algorithm, model),
-      tff.types.SequenceType(tff.types.tensorflow_to_type(model.batch_spec))))
+  client_type = tff.types.to_type(
+    ClientInput(
+      _SEED,
+      _client_state_type(algorithm, model),
+      tff.types.SequenceType(tff.types.tensorflow_to_type(model.batch_spec)),
+    )
+  )
   exchanges: list[_Exchange] = []
   state_type = server_type
   for exchange in algorithm.exchanges:
-    exchanges.append(_compile_exchange(
-        exchange, algorithm.client_weighting, model, work or LocalWork(), factory, state_type,
-        client_type, first=not exchanges))
+    exchanges.append(
+      _compile_exchange(
+        exchange,
+        algorithm.client_weighting,
+        model,
+        work or LocalWork(),
+        factory,
+        state_type,
+        client_type,
+        first=not exchanges,
+      )
+    )
     state_type = exchanges[-1].server.type_signature.result
   if not server_type.is_assignable_from(state_type):
-    raise ValueError("Expected the last server_update to return the type of state that init_server "
-                     f"returns, {server_type}; found {state_type}.")
+    raise ValueError(
+      "Expected the last server_update to return the type of state that init_server "
+      f"returns, {server_type}; found {state_type}."
+    )
   measured = _measured(exchanges)
 
   @tff.tensorflow.computation(exchanges[measured].client.type_signature.result.tally)
@@ -151,21 +174,33 @@ def build_process(
 
   @tff.federated_computation
   def initialize():
-    return tff.federated_zip(ProcessState(
+    return tff.federated_zip(
+      ProcessState(
         round=tff.federated_value(np.int32(0), tff.SERVER),
         server=tff.federated_eval(initial_server, tff.SERVER),
-        aggregators=tuple(e.aggregation.initialize() for e in exchanges)))
+        aggregators=tuple(e.aggregation.initialize() for e in exchanges),
+      )
+    )
 
   @tff.federated_computation(
-      initialize.type_signature.result, tff.types.FederatedType(client_type, tff.CLIENTS))
+    initialize.type_signature.result, tff.types.FederatedType(client_type, tff.CLIENTS)
+  )
   def next_fn(state, clients):
     server, client_states, weights = state.server, clients.state, None
     aggregated, tally = [], None
     for number, exchange in enumerate(exchanges):
       message = tff.federated_map(exchange.message, (server, state.round))
-      sent = tff.federated_map(exchange.client, (
-          tff.federated_broadcast(message), tff.federated_broadcast(state.round),
-          clients.seed, client_states, clients.data, *([weights] if number else [])))
+      sent = tff.federated_map(
+        exchange.client,
+        (
+          tff.federated_broadcast(message),
+          tff.federated_broadcast(state.round),
+          clients.seed,
+          client_states,
+          clients.data,
+          *([weights] if number else []),
+        ),
+      )
       client_states = sent.state
       if number == 0:
         weights = sent.weight
@@ -173,23 +208,34 @@ def build_process(
       if number == measured:
         tally = tff.federated_sum(sent.tally)
       mean = exchange.aggregation.next(
-          state.aggregators[number], sent.upload,
-          *([weights] if exchange.aggregation.is_weighted else []))
+        state.aggregators[number],
+        sent.upload,
+        *([weights] if exchange.aggregation.is_weighted else []),
+      )
       aggregated.append(mean)
       server = tff.federated_map(exchange.server, (server, mean.result, state.round, total_weight))
     finished = tff.federated_map(finish_round, (state.server, server, total_weight, state.round))
-    metrics = tff.federated_zip(collections.OrderedDict(
+    metrics = tff.federated_zip(
+      collections.OrderedDict(
         train=tff.federated_map(finalize_metrics, tally),
         clients=present,
         update_norm=finished[2],
-        aggregators=tuple(mean.measurements for mean in aggregated)))
-    new_state = tff.federated_zip(ProcessState(
-        finished[1], finished[0], tuple(mean.state for mean in aggregated)))
+        aggregators=tuple(mean.measurements for mean in aggregated),
+      )
+    )
+    new_state = tff.federated_zip(
+      ProcessState(finished[1], finished[0], tuple(mean.state for mean in aggregated))
+    )
     return RoundOutput(new_state, client_states, metrics)
 
   return FederatedProcess(
-      initialize, next_fn, algorithm=algorithm, model=model, client_state_type=client_type.state,
-      exchanges=[e.types for e in exchanges])
+    initialize,
+    next_fn,
+    algorithm=algorithm,
+    model=model,
+    client_state_type=client_type.state,
+    exchanges=[e.types for e in exchanges],
+  )
 
 
 class _Exchange(NamedTuple):
@@ -203,8 +249,17 @@ class _Exchange(NamedTuple):
   types: ExchangeTypes
 
 
-def _compile_exchange(exchange: Exchange, weighting: str, model: Model, work: LocalWork, factory,
-                      server_type, client_type, *, first: bool) -> _Exchange:
+def _compile_exchange(
+  exchange: Exchange,
+  weighting: str,
+  model: Model,
+  work: LocalWork,
+  factory,
+  server_type,
+  client_type,
+  *,
+  first: bool,
+) -> _Exchange:
   walks = False
 
   @tff.tensorflow.computation(server_type, _ROUND)
@@ -224,9 +279,10 @@ def _compile_exchange(exchange: Exchange, weighting: str, model: Model, work: Lo
     present = examples > 0
     counts = present & tf.equal(t, 0) if exchange.first_round_only else present
     result = collections.OrderedDict(
-        # Zeros and the old state for a client without data, whose own values may be 0/0.
-        upload=trees.where(counts, update.upload, trees.zeros_like(update.upload)),
-        state=trees.where(counts, update.state, state))
+      # Zeros and the old state for a client without data, whose own values may be 0/0.
+      upload=trees.where(counts, update.upload, trees.zeros_like(update.upload)),
+      state=trees.where(counts, update.state, state),
+    )
     if first:
       result["present"] = tf.cast(present, tf.int32)
       result["weight"] = examples if weighting == "num_examples" else tf.cast(present, tf.float32)
@@ -238,10 +294,12 @@ def _compile_exchange(exchange: Exchange, weighting: str, model: Model, work: Lo
 
   graph_work = tf.function(client_work, autograph=False)
   if first:
+
     @tff.tensorflow.computation(message_type, _ROUND, *client_type)
     def client(message, t, seed, state, data):
       return graph_work(message, t, seed, state, data)
   else:
+
     @tff.tensorflow.computation(message_type, _ROUND, *client_type, np.float32)
     def client(message, t, seed, state, data, weight):
       return graph_work(message, t, seed, state, data, weight)
@@ -253,24 +311,36 @@ def _compile_exchange(exchange: Exchange, weighting: str, model: Model, work: Lo
   else:
     aggregation = factory.create(upload_type)
 
-  @tff.tensorflow.computation(server_type, aggregation.next.type_signature.result.result.member,
-                              _ROUND, np.float32)
+  @tff.tensorflow.computation(
+    server_type, aggregation.next.type_signature.result.result.member, _ROUND, np.float32
+  )
   def server(state, mean, t, weight):
     new = exchange.server_update(state, mean, RoundInfo(t, weight))
     return trees.where(tf.equal(t, 0), new, state) if exchange.first_round_only else new
 
-  return _Exchange(message, client, aggregation, server, walks, ExchangeTypes(
-      message=message_type, upload=upload_type,
+  return _Exchange(
+    message,
+    client,
+    aggregation,
+    server,
+    walks,
+    ExchangeTypes(
+      message=message_type,
+      upload=upload_type,
       bytes_down=sizes.dense_bytes(_specs(message_type)),
-      bytes_up=exchange.upload_bytes(_specs(upload_type))))
+      bytes_up=exchange.upload_bytes(_specs(upload_type)),
+    ),
+  )
 
 
 def _measured(exchanges: list[_Exchange]) -> int:
   """The exchange whose batches make the training metrics: the last with local steps, if any."""
   tallied = [i for i, e in enumerate(exchanges) if hasattr(e.client.type_signature.result, "tally")]
   if not tallied:
-    raise ValueError("Expected a client_update that takes steps or a full gradient; found none that "
-                     "touches its client's data.")
+    raise ValueError(
+      "Expected a client_update that takes steps or a full gradient; found none that "
+      "touches its client's data."
+    )
   return max(tallied, key=lambda i: (exchanges[i].walks, i))
 
 
@@ -284,12 +354,16 @@ def _client_state_type(algorithm: Algorithm, model: Model) -> tff.types.Type:
 
 
 def _specs(type_spec: tff.types.Type) -> Any:
-  return tff.types.type_to_tf_tensor_specs(type_spec) if len(type_spec) or not isinstance(
-      type_spec, tff.types.StructType) else ()
+  return (
+    tff.types.type_to_tf_tensor_specs(type_spec)
+    if len(type_spec) or not isinstance(type_spec, tff.types.StructType)
+    else ()
+  )
 
 
 def _require_floats(upload_type: tff.types.Type) -> None:
   for spec in tf.nest.flatten(_specs(upload_type)):
     if not spec.dtype.is_floating:
-      raise ValueError(f"Expected uploads of floating-point tensors, which have a mean; found "
-                       f"{upload_type}.")
+      raise ValueError(
+        f"Expected uploads of floating-point tensors, which have a mean; found {upload_type}."
+      )

@@ -43,15 +43,20 @@ def step(value: float, *, every: int, factor: float = 0.5) -> Schedule:
   checks.number("step's value", value)
   checks.integer("step's every", every, at_least=1)
   checks.number("step's factor", factor, above=0, at_most=1)
-  return Schedule(lambda t: value * factor ** tf.floor(t / every), *_ordered(0.0, value),
-                  f"step({value:g}, every={every}, factor={factor:g})")
+  return Schedule(
+    lambda t: value * factor ** tf.floor(t / every),
+    *_ordered(0.0, value),
+    f"step({value:g}, every={every}, factor={factor:g})",
+  )
 
 
 def multistage(lengths: Sequence[int], values: Sequence[float]) -> Schedule:
   """`values[s]` for `lengths[s]` rounds, stage after stage; the last value stays."""
   if not lengths or len(lengths) != len(values):
-    raise ValueError("multistage needs as many lengths as values, at least one; "
-                     f"found {len(lengths)} lengths and {len(values)} values.")
+    raise ValueError(
+      "multistage needs as many lengths as values, at least one; "
+      f"found {len(lengths)} lengths and {len(values)} values."
+    )
   for length in lengths:
     checks.integer("a stage's length", length, at_least=1)
   for value in values:
@@ -62,16 +67,18 @@ def multistage(lengths: Sequence[int], values: Sequence[float]) -> Schedule:
     stage = tf.reduce_sum(tf.cast(t >= tf.constant(ends, tf.float32), tf.int32))
     return tf.gather(tf.constant(values, tf.float32), stage)
 
-  return Schedule(value_at, min(values), max(values),
-                  f"multistage({list(lengths)}, {list(values)})")
+  return Schedule(
+    value_at, min(values), max(values), f"multistage({list(lengths)}, {list(values)})"
+  )
 
 
 def exponential(value: float, *, decay: float) -> Schedule:
   """value · decay^t."""
   checks.number("exponential's value", value)
   checks.number("exponential's decay", decay, above=0, at_most=1)
-  return Schedule(lambda t: value * decay**t, *_ordered(0.0, value),
-                  f"exponential({value:g}, decay={decay:g})")
+  return Schedule(
+    lambda t: value * decay**t, *_ordered(0.0, value), f"exponential({value:g}, decay={decay:g})"
+  )
 
 
 def cosine(value: float, *, rounds: int, final: float = 0.0) -> Schedule:
@@ -84,13 +91,18 @@ def cosine(value: float, *, rounds: int, final: float = 0.0) -> Schedule:
     done = tf.minimum(t / rounds, 1.0)
     return final + (value - final) * 0.5 * (1.0 + tf.cos(math.pi * done))
 
-  return Schedule(value_at, *_ordered(value, final),
-                  f"cosine({value:g}, rounds={rounds}, final={final:g})")
+  return Schedule(
+    value_at, *_ordered(value, final), f"cosine({value:g}, rounds={rounds}, final={final:g})"
+  )
 
 
 SCHEDULES: dict[str, Callable[..., Schedule]] = {
-    "constant": constant, "step": step, "multistage": multistage,
-    "exponential": exponential, "cosine": cosine}
+  "constant": constant,
+  "step": step,
+  "multistage": multistage,
+  "exponential": exponential,
+  "cosine": cosine,
+}
 
 
 def schedule(name: str, value: "float | str | Schedule", **bounds: float) -> Schedule:

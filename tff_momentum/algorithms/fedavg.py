@@ -1,7 +1,7 @@
 """Federated averaging (McMahan et al. 2017), and what differs from it at the clients alone.
 
-    client:  y ← y − η_l g(y; b), from y = x;  Δ = x − y
-    server:  x ← x − η E[Δ]
+client:  y ← y − η_l g(y; b), from y = x;  Δ = x − y
+server:  x ← x − η E[Δ]
 """
 
 from typing import Any
@@ -14,8 +14,12 @@ from tff_momentum.local import Client
 from tff_momentum.schedules import Schedule, schedule
 
 
-def fedavg(*, client_learning_rate: float | Schedule, server_learning_rate: float | Schedule = 1.0,
-           client_weighting: str = "uniform") -> Algorithm:
+def fedavg(
+  *,
+  client_learning_rate: float | Schedule,
+  server_learning_rate: float | Schedule = 1.0,
+  client_weighting: str = "uniform",
+) -> Algorithm:
   """FedAvg; with η = 1 the server averages the models, with any η it is "two-sided" FedSGD.
 
   Args:
@@ -33,8 +37,11 @@ def fedavg(*, client_learning_rate: float | Schedule, server_learning_rate: floa
     return trees.map(lambda x, d: x - eta(info.round) * d, x, delta)
 
   return Algorithm(
-      init_server=lambda x: x, exchanges=(Exchange(lambda x, t: x, client_update, server_update),),
-      model=lambda x: x, client_weighting=client_weighting)
+    init_server=lambda x: x,
+    exchanges=(Exchange(lambda x, t: x, client_update, server_update),),
+    model=lambda x: x,
+    client_weighting=client_weighting,
+  )
 
 
 def sgd_delta(client: Client, x: Any, learning_rate: tf.Tensor) -> Any:

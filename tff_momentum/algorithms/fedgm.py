@@ -1,10 +1,11 @@
 """Server momentum: FedAvgM (Hsu et al. 2019) and FedGM (On the Role of Server Momentum, eq. 2 and Alg. 3).
 
-    client:  FedAvg's, Δ = x − y
-    fedavgm: m ← βm + E[Δ];                 x ← x − ηm
-    fedgm:   d ← (1−β)E[Δ] + βd;            x ← x − η h,  h = (1−ν)E[Δ] + νd
+client:  FedAvg's, Δ = x − y
+fedavgm: m ← βm + E[Δ];                 x ← x − ηm
+fedgm:   d ← (1−β)E[Δ] + βd;            x ← x − η h,  h = (1−ν)E[Δ] + νd
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -30,8 +31,13 @@ class Stage(NamedTuple):
   nu: float
 
 
-def fedavgm(*, client_learning_rate: float | Schedule, server_learning_rate: float | Schedule = 1.0,
-            beta: float | Schedule = 0.9, client_weighting: str = "uniform") -> Algorithm:
+def fedavgm(
+  *,
+  client_learning_rate: float | Schedule,
+  server_learning_rate: float | Schedule = 1.0,
+  beta: float | Schedule = 0.9,
+  client_weighting: str = "uniform",
+) -> Algorithm:
   """FedAvgM: heavy-ball momentum at the server.
 
   Args:
@@ -51,9 +57,14 @@ def fedavgm(*, client_learning_rate: float | Schedule, server_learning_rate: flo
   return _server_momentum(client_learning_rate, server_update, client_weighting)
 
 
-def fedgm(*, client_learning_rate: float | Schedule, server_learning_rate: float | Schedule = 1.0,
-          beta: float | Schedule = 0.9, nu: float | Schedule = 0.9,
-          client_weighting: str = "uniform") -> Algorithm:
+def fedgm(
+  *,
+  client_learning_rate: float | Schedule,
+  server_learning_rate: float | Schedule = 1.0,
+  beta: float | Schedule = 0.9,
+  nu: float | Schedule = 0.9,
+  client_weighting: str = "uniform",
+) -> Algorithm:
   """FedGM with one set of (η, β, ν), or with schedules of them.
 
   Args:
@@ -76,8 +87,12 @@ def fedgm(*, client_learning_rate: float | Schedule, server_learning_rate: float
   return _server_momentum(client_learning_rate, server_update, client_weighting)
 
 
-def fedgm_staged(*, client_learning_rate: float | Schedule, stages: Sequence[Stage],
-                 client_weighting: str = "uniform") -> Algorithm:
+def fedgm_staged(
+  *,
+  client_learning_rate: float | Schedule,
+  stages: Sequence[Stage],
+  client_weighting: str = "uniform",
+) -> Algorithm:
   """FedGM's Algorithm 3: stage after stage, d carried over.
 
   Args:
@@ -88,19 +103,26 @@ def fedgm_staged(*, client_learning_rate: float | Schedule, stages: Sequence[Sta
   stages = [Stage(*stage) for stage in stages]
   if not stages:
     raise ValueError("stages must hold at least one (rounds, eta, beta, nu); found none.")
-  for earlier, later in zip(stages, stages[1:], strict=False):
+  for earlier, later in itertools.pairwise(stages):
     if later.eta > earlier.eta or later.beta < earlier.beta:
-      raise ValueError("stages must have eta falling and beta rising (eq. 3 of FedGM); found "
-                       f"{tuple(earlier)} before {tuple(later)}.")
+      raise ValueError(
+        "stages must have eta falling and beta rising (eq. 3 of FedGM); found "
+        f"{tuple(earlier)} before {tuple(later)}."
+      )
   lengths = [stage.rounds for stage in stages]
-  eta, beta, nu = (
-      multistage(lengths, [stage[i] for stage in stages]) for i in (1, 2, 3))
-  return fedgm(client_learning_rate=client_learning_rate, server_learning_rate=eta, beta=beta, nu=nu,
-               client_weighting=client_weighting)
+  eta, beta, nu = (multistage(lengths, [stage[i] for stage in stages]) for i in (1, 2, 3))
+  return fedgm(
+    client_learning_rate=client_learning_rate,
+    server_learning_rate=eta,
+    beta=beta,
+    nu=nu,
+    client_weighting=client_weighting,
+  )
 
 
-def stages_from(rounds: int, stages: int, eta: float, beta: float, nu: float,
-                drop: float = 2.0) -> list[Stage]:
+def stages_from(
+  rounds: int, stages: int, eta: float, beta: float, nu: float, drop: float = 2.0
+) -> list[Stage]:
   """Stages that keep W₁ = ηβν/(1−β) and W₂ = Tη constant (eq. 3): η falls by `drop` each time.
 
   T_s is in proportion to 1/η_s, with the cumulative ends rounded.
@@ -112,8 +134,10 @@ def stages_from(rounds: int, stages: int, eta: float, beta: float, nu: float,
   shares = [drop**s for s in range(stages)]
   ends = [round(rounds * sum(shares[: s + 1]) / sum(shares)) for s in range(stages)]
   odds = [drop**s * beta / (1 - beta) for s in range(stages)]
-  return [Stage(end - start, eta / drop**s, odds[s] / (1 + odds[s]), nu)
-          for s, (start, end) in enumerate(zip([0, *ends], ends, strict=False))]
+  return [
+    Stage(end - start, eta / drop**s, odds[s] / (1 + odds[s]), nu)
+    for s, (start, end) in enumerate(zip([0, *ends], ends, strict=False))
+  ]
 
 
 def _server_momentum(client_learning_rate, server_update, client_weighting) -> Algorithm:
@@ -123,6 +147,8 @@ def _server_momentum(client_learning_rate, server_update, client_weighting) -> A
     return Update(upload=sgd_delta(client, x, eta_l(client.round)))
 
   return Algorithm(
-      init_server=lambda x: ServerState(x, trees.zeros_like(x)),
-      exchanges=(Exchange(lambda state, t: state.x, client_update, server_update),),
-      model=lambda state: state.x, client_weighting=client_weighting)
+    init_server=lambda x: ServerState(x, trees.zeros_like(x)),
+    exchanges=(Exchange(lambda state, t: state.x, client_update, server_update),),
+    model=lambda state: state.x,
+    client_weighting=client_weighting,
+  )

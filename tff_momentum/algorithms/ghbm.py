@@ -31,9 +31,15 @@ class Message(NamedTuple):
   moved: Any
 
 
-def ghbm(*, client_learning_rate: float | Schedule, server_learning_rate: float | Schedule = 1.0,
-         beta: float | Schedule = 0.9, tau: int = 10, early: str = "zero",
-         client_weighting: str = "num_examples") -> Algorithm:
+def ghbm(
+  *,
+  client_learning_rate: float | Schedule,
+  server_learning_rate: float | Schedule = 1.0,
+  beta: float | Schedule = 0.9,
+  tau: int = 10,
+  early: str = "zero",
+  client_weighting: str = "num_examples",
+) -> Algorithm:
   """GHBM with a fixed τ.
 
   Args:
@@ -71,10 +77,14 @@ def ghbm(*, client_learning_rate: float | Schedule, server_learning_rate: float 
 
   def server_update(state, delta, info):
     slot = [[info.round % tau]]
-    past = trees.map(lambda past, x: tf.tensor_scatter_nd_update(past, slot, x[tf.newaxis]),
-                     state.past, state.x)
+    past = trees.map(
+      lambda past, x: tf.tensor_scatter_nd_update(past, slot, x[tf.newaxis]), state.past, state.x
+    )
     return ServerState(trees.map(lambda x, d: x - eta(info.round) * d, state.x, delta), past)
 
   return Algorithm(
-      init_server=init_server, exchanges=(Exchange(message, client_update, server_update),),
-      model=lambda state: state.x, client_weighting=client_weighting)
+    init_server=init_server,
+    exchanges=(Exchange(message, client_update, server_update),),
+    model=lambda state: state.x,
+    client_weighting=client_weighting,
+  )

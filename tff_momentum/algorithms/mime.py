@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, Exchange, Update
-from tff_momentum.optimizers import Optimizer, optimizer as as_optimizer
+from tff_momentum.optimizers import Optimizer
+from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
 
 
@@ -38,8 +39,12 @@ class Upload(NamedTuple):
   gradient: Any
 
 
-def mime(*, client_learning_rate: float | Schedule, optimizer: Optimizer | str = "sgdm(0.9)",
-         client_weighting: str = "uniform") -> Algorithm:
+def mime(
+  *,
+  client_learning_rate: float | Schedule,
+  optimizer: Optimizer | str = "sgdm(0.9)",
+  client_weighting: str = "uniform",
+) -> Algorithm:
   """Mime, with the SVRG correction: two exchanges a round.
 
   Args:
@@ -66,16 +71,26 @@ def mime(*, client_learning_rate: float | Schedule, optimizer: Optimizer | str =
     return ServerState(x=y, s=base.track(state.c, state.s))
 
   return Algorithm(
-      init_server=lambda x: ServerState(x, base.start(x)),
-      exchanges=(
-          Exchange(lambda state, t: state.x, gradient_at_server_model,
-                   lambda state, gradient, info: Anchored(*state, c=gradient)),
-          Exchange(lambda state, t: state, client_update, server_update)),
-      model=lambda state: state.x, client_weighting=client_weighting)
+    init_server=lambda x: ServerState(x, base.start(x)),
+    exchanges=(
+      Exchange(
+        lambda state, t: state.x,
+        gradient_at_server_model,
+        lambda state, gradient, info: Anchored(*state, c=gradient),
+      ),
+      Exchange(lambda state, t: state, client_update, server_update),
+    ),
+    model=lambda state: state.x,
+    client_weighting=client_weighting,
+  )
 
 
-def mimelite(*, client_learning_rate: float | Schedule, optimizer: Optimizer | str = "sgdm(0.9)",
-             client_weighting: str = "uniform") -> Algorithm:
+def mimelite(
+  *,
+  client_learning_rate: float | Schedule,
+  optimizer: Optimizer | str = "sgdm(0.9)",
+  client_weighting: str = "uniform",
+) -> Algorithm:
   """MimeLite: no correction, one exchange.
 
   Args:
@@ -98,6 +113,8 @@ def mimelite(*, client_learning_rate: float | Schedule, optimizer: Optimizer | s
     return ServerState(x=mean.y, s=base.track(mean.gradient, state.s))
 
   return Algorithm(
-      init_server=lambda x: ServerState(x, base.start(x)),
-      exchanges=(Exchange(lambda state, t: state, client_update, server_update),),
-      model=lambda state: state.x, client_weighting=client_weighting)
+    init_server=lambda x: ServerState(x, base.start(x)),
+    exchanges=(Exchange(lambda state, t: state, client_update, server_update),),
+    model=lambda state: state.x,
+    client_weighting=client_weighting,
+  )

@@ -30,9 +30,15 @@ class Upload(NamedTuple):
   dc: Any
 
 
-def scaffold(*, client_learning_rate: float | Schedule, num_clients: int,
-             server_learning_rate: float | Schedule = 1.0, option: str = "II",
-             client_weighting: str = "uniform", total_examples: int | None = None) -> Algorithm:
+def scaffold(
+  *,
+  client_learning_rate: float | Schedule,
+  num_clients: int,
+  server_learning_rate: float | Schedule = 1.0,
+  option: str = "II",
+  client_weighting: str = "uniform",
+  total_examples: int | None = None,
+) -> Algorithm:
   """SCAFFOLD.
 
   Args:
@@ -66,14 +72,17 @@ def scaffold(*, client_learning_rate: float | Schedule, num_clients: int,
   def server_update(state, mean, info):
     share = info.weight / everyone
     return ServerState(
-        x=trees.map(lambda x, dy: x + eta(info.round) * dy, state.x, mean.dy),
-        c=trees.map(lambda c, dc: c + share * dc, state.c, mean.dc))
+      x=trees.map(lambda x, dy: x + eta(info.round) * dy, state.x, mean.dy),
+      c=trees.map(lambda c, dc: c + share * dc, state.c, mean.dc),
+    )
 
   return Algorithm(
-      init_server=lambda x: ServerState(x, trees.zeros_like(x)),
-      exchanges=(Exchange(lambda state, t: state, client_update, server_update),),
-      model=lambda state: state.x,
-      init_client=lambda x, seed: trees.zeros_like(x), client_weighting=client_weighting)
+    init_server=lambda x: ServerState(x, trees.zeros_like(x)),
+    exchanges=(Exchange(lambda state, t: state, client_update, server_update),),
+    model=lambda state: state.x,
+    init_client=lambda x, seed: trees.zeros_like(x),
+    client_weighting=client_weighting,
+  )
 
 
 def population(num_clients: int, client_weighting: str, total_examples: int | None) -> float:
