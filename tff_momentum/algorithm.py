@@ -26,7 +26,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_momentum import sizes
+from tff_momentum import checks, sizes
+
+WEIGHTINGS = ("uniform", "num_examples")
 
 
 class RoundInfo(NamedTuple):
@@ -89,5 +91,5 @@ class Algorithm:
   client_weighting: str = "uniform"
   prepare_model: Callable[[Any], Any] = lambda model: model
 
-
-WEIGHTINGS = ("uniform", "num_examples")
+  def __post_init__(self):
+    checks.one_of("client_weighting", self.client_weighting, WEIGHTINGS)

@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_momentum import checks, sizes, trees
-from tff_momentum.algorithm import WEIGHTINGS, Algorithm, Exchange, RoundInfo
+from tff_momentum import sizes, trees
+from tff_momentum.algorithm import Algorithm, Exchange, RoundInfo
 from tff_momentum.gradients import Model, as_model
 from tff_momentum.local import Client, LocalWork
 
@@ -123,7 +123,6 @@ def build_process(
     work: how many local epochs or steps, and the weight decay.
     aggregator: a `tff.aggregators` factory, weighted or not, that takes the place of the mean.
   """
-  checks.one_of("client_weighting", algorithm.client_weighting, WEIGHTINGS)
   model = algorithm.prepare_model(as_model(model))
   factory = aggregator or tff.aggregators.MeanFactory(no_nan_division=True)
 

@@ -12,7 +12,7 @@ stay the mean of all c_i.
 from typing import Any, NamedTuple
 
 from tff_momentum import checks, trees
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import WEIGHTINGS, Algorithm, Exchange, Update
 from tff_momentum.schedules import Schedule, schedule
 
 
@@ -88,6 +88,7 @@ def scaffold(
 def population(num_clients: int, client_weighting: str, total_examples: int | None) -> float:
   """W_all, the weight of all clients together: N, or all their examples."""
   checks.integer("num_clients", num_clients, at_least=1)
+  checks.one_of("client_weighting", client_weighting, WEIGHTINGS)
   if client_weighting == "uniform":
     return float(num_clients)
   return float(checks.integer("total_examples", total_examples, at_least=1))
