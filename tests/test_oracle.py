@@ -81,6 +81,10 @@ def test_stages_give_the_papers_143_and_429_and_keep_w1_and_w2():
   np.testing.assert_allclose([e * b * n / (1 - b) for _, e, b, n in stages], 2 * 0.7 * 0.9 / 0.3)
   np.testing.assert_allclose([length * eta for length, eta, _, _ in stages], 286, atol=1)
   assert all(b1 < b2 < 1 for (_, _, b1, _), (_, _, b2, _) in pairwise(stages))
+  assert [length for length, *_ in stages_from(40, 2, eta1=0.3, beta1=0.5, nu=1.0, drop=3)] == [
+    10,
+    30,
+  ]
 
 
 SCHEMES = {
@@ -113,29 +117,31 @@ def test_triple_momentum_reaches_the_optimum_of_a_quadratic():
   np.testing.assert_allclose(x, optimum(problem, lambda i: 1), atol=1e-10)
 
 
-def test_reddis_second_moments():
+@pytest.mark.parametrize("name", ["fedadagrad", "fedadam", "fedyogi"])
+def test_reddis_moments(name):
   rates = {"client_learning_rate": 0.05, "server_learning_rate": 0.02, "epsilon": 0.05}
-  deltas = {"fedadagrad": [], "fedadam": [], "fedyogi": []}
-  for name, seen in deltas.items():
-    ours = run(name, beta1=0.0, **rates)
-    x, v = curved().x0, np.full(4, 0.05**2)
-    for t, after in enumerate(ours.x):
-      if t == 2:
-        assert np.array_equal(after, x)
-        continue
-      delta = (
-        x - run("fedavg", curved()._replace(x0=x), [COHORTS[t]], client_learning_rate=0.05).x[0]
-      )
-      v_plus = {
-        "fedadagrad": v + delta**2,
-        "fedadam": 0.99 * v + 0.01 * delta**2,
-        "fedyogi": np.where(v > delta**2, v - 0.01 * delta**2, v + 0.01 * delta**2),
-      }[name]
-      np.testing.assert_allclose(after, x - 0.02 * delta / (np.sqrt(v_plus) + 0.05))
-      x, v = after, v_plus
-      seen.append(delta)
-    np.testing.assert_allclose(ours.server["v"], v)
-  assert_same(run("fedrmsprop", beta2=0.95, **rates), run("fedadam", beta1=0, beta2=0.95, **rates))
+  ours = run(name, beta1=0.6, **rates)
+  x, m, v = curved().x0, np.zeros(4), np.full(4, 0.05**2)
+  for t, after in enumerate(ours.x):
+    if t == 2:
+      assert np.array_equal(after, x)
+      continue
+    plain = run("fedavg", curved()._replace(x0=x), [COHORTS[t]], client_learning_rate=0.05)
+    delta = x - plain.x[0]
+    m = 0.6 * m + 0.4 * delta
+    v = {
+      "fedadagrad": v + delta**2,
+      "fedadam": 0.99 * v + 0.01 * delta**2,
+      "fedyogi": np.where(v > delta**2, v - 0.01 * delta**2, v + 0.01 * delta**2),
+    }[name]
+    x = x - 0.02 * m / (np.sqrt(v) + 0.05)
+    np.testing.assert_allclose(after, x)
+  np.testing.assert_allclose(ours.server["v"], v)
+
+
+def test_fedrmsprop_is_fedadam_without_momentum():
+  rates = {"beta2": 0.95, "epsilon": 0.05, "server_learning_rate": 0.02, **LR}
+  assert_same(run("fedrmsprop", **rates), run("fedadam", beta1=0.0, **rates))
 
 
 def test_local_steps_on_a_quadratic_have_a_closed_form():
