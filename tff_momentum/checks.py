@@ -50,3 +50,10 @@ def one_of(name: str, value: Any, choices: Collection[str]) -> str:
   if value not in choices:
     raise ValueError(f"{name} must be one of {', '.join(choices)}; found {value!r}.")
   return value
+
+
+def boolean(name: str, value: Any) -> bool:
+  """Returns `value` if it is True or False, else raises ValueError."""
+  if not isinstance(value, bool):
+    raise ValueError(f"{name} must be True or False; found {value!r}.")
+  return value

@@ -1,11 +1,11 @@
-"""Mime and MimeLite (Karimireddy et al. 2020, Algorithm 1): a server's optimizer, used at the clients.
+"""Mime (Karimireddy et al. 2020, Algorithm 1): a server's optimizer, used at the clients.
 
-The statistics s stand still during a round:
-
-    mime:     c = E[G_i(x)] of this cohort, in an exchange of its own;
-              y ← y − η_l U(g(y; b) − g(x; b) + c, s), both gradients on one batch
-    mimelite: y ← y − η_l U(g(y; b), s)
-    server:   x ← E[y];   s ← V(E[G_i(x)], s)
+mime:      c = E[G_i(x)] of this cohort, in an exchange of its own;
+           y ← y − η_l U(g(y; b) − g(x; b) + c, s), both gradients on one batch, s still
+           x ← E[y];   s ← V(c, s)
+mime_mvr:  y ← y − η_l [a g(y; b) + (1−a)(m + g(y; b) − g(x₋; b))], both gradients on one batch
+           m ← a E[G_i(x)] + (1−a)(m + E[G_i(x)] − E[G_i(x₋)]);   x₋ ← x, x ← E[y]
+           m starts at the first cohort's E[G_i(x⁰)], in an exchange that takes place once
 """
 
 from typing import Any, NamedTuple
@@ -32,11 +32,20 @@ class Anchored(NamedTuple):
   c: Any
 
 
-class Upload(NamedTuple):
-  """A client's model and its full gradient at x."""
+class MvrState(NamedTuple):
+  """The model, the one before it, and the momentum; all three are sent to the clients."""
+
+  x: Any
+  x_minus: Any
+  m: Any
+
+
+class MvrUpload(NamedTuple):
+  """A client's model and its full gradients at x and at x₋."""
 
   y: Any
-  gradient: Any
+  here: Any
+  there: Any
 
 
 def mime(
@@ -54,9 +63,6 @@ def mime(
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   base = as_optimizer(optimizer)
-
-  def gradient_at_server_model(client, x, state):
-    return Update(client.full_gradient(x))
 
   def client_update(client, message, state):
     x, s, c = message
@@ -76,7 +82,7 @@ def mime(
       Exchange(
         lambda state, t: state.x,
         gradient_at_server_model,
-        lambda state, gradient, info: Anchored(*state, c=gradient),
+        lambda state, gradient, info: Anchored(state.x, state.s, c=gradient),
       ),
       Exchange(lambda state, t: state, client_update, server_update),
     ),
@@ -85,36 +91,53 @@ def mime(
   )
 
 
-def mimelite(
+def mime_mvr(
   *,
   client_learning_rate: float | Schedule,
-  optimizer: Optimizer | str = "sgdm(0.9)",
+  a: float | Schedule = 0.1,
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """MimeLite: no correction, one exchange.
+  """MimeMVR: momentum-based variance reduction at the clients.
 
   Args:
     client_learning_rate: η_l > 0.
-    optimizer: the base optimizer (U, V).
+    a: a in [0, 1]; 1 is FedAvg.
     client_weighting: "uniform" or "num_examples".
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
-  base = as_optimizer(optimizer)
+  a = schedule("a", a, at_least=0, at_most=1)
 
   def client_update(client, message, state):
-    x, s = message
+    x, x_minus, m = message
+    lr, old = eta_l(client.round), 1 - a(client.round)
 
-    def step(y, grad):
-      return trees.map(lambda y, u: y - eta_l(client.round) * u, y, base.step(grad(y), s))
+    def step(y, grad):  # a g + (1−a)(m + g − g₋) = g + (1−a)(m − g₋)
+      v = trees.map(lambda g, g_minus, m: g + old * (m - g_minus), grad(y), grad(x_minus), m)
+      return trees.map(lambda y, v: y - lr * v, y, v)
 
-    return Update(Upload(client.steps(step, x), client.full_gradient(x)))
+    return Update(MvrUpload(client.steps(step, x), *client.full_gradient(x, x_minus)))
 
   def server_update(state, mean, info):
-    return ServerState(x=mean.y, s=base.track(mean.gradient, state.s))
+    old = 1 - a(info.round)
+    m = trees.map(lambda m, g, g_minus: g + old * (m - g_minus), state.m, mean.here, mean.there)
+    return MvrState(x=mean.y, x_minus=state.x, m=m)
 
   return Algorithm(
-    init_server=lambda x: ServerState(x, base.start(x)),
-    exchanges=(Exchange(lambda state, t: state, client_update, server_update),),
+    init_server=lambda x: MvrState(x, x_minus=x, m=trees.zeros_like(x)),
+    exchanges=(
+      Exchange(
+        lambda state, t: state.x,
+        gradient_at_server_model,
+        lambda state, gradient, info: state._replace(m=gradient),
+        first_round_only=True,
+      ),
+      Exchange(lambda state, t: state, client_update, server_update),
+    ),
     model=lambda state: state.x,
     client_weighting=client_weighting,
   )
+
+
+def gradient_at_server_model(client: Any, x: Any, state: Any) -> Update:
+  """The exchange in which a client does no more than report G_i(x)."""
+  return Update(client.full_gradient(x))

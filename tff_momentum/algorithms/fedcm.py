@@ -1,0 +1,76 @@
+"""FedCM (Xu et al. 2021): the clients mix the server's last mean gradient into their steps.
+
+client:  y ← y − η_l (α g(y; b) + (1−α) m), from y = x;  Δ = x − y
+server:  m ← E[Δ/(η_l K_i)];   x ← x − η E[Δ]
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tff_momentum import sizes, trees
+from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.schedules import Schedule, schedule
+
+
+class ServerState(NamedTuple):
+  """The model and the momentum, in the units of a gradient; both are sent to the clients."""
+
+  x: Any
+  m: Any
+
+
+class Upload(NamedTuple):
+  """Δ, and the mean step Δ/(η_l K_i): the server takes the mean of each.
+
+  A client sends Δ and the number K_i, from which the server has the second; only under an aggregation
+  that hides the single clients would both travel.
+  """
+
+  delta: Any
+  mean_step: Any
+
+
+def fedcm(
+  *,
+  client_learning_rate: float | Schedule,
+  alpha: float | Schedule = 0.1,
+  server_learning_rate: float | Schedule = 1.0,
+  client_weighting: str = "uniform",
+) -> Algorithm:
+  """FedCM.
+
+  Args:
+    client_learning_rate: η_l > 0.
+    alpha: α in (0, 1], the share of the client's own gradient; 1 is FedAvg. GHBM's authors tune it over
+      0.05, 0.1 and 0.5.
+    server_learning_rate: η > 0.
+    client_weighting: "uniform" or "num_examples".
+  """
+  eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
+  eta = schedule("server_learning_rate", server_learning_rate, above=0)
+  alpha = schedule("alpha", alpha, above=0, at_most=1)
+
+  def client_update(client, message, state):
+    x, m = message
+    lr, own, K = eta_l(client.round), alpha(client.round), client.num_steps
+
+    def step(y, grad):
+      return trees.map(lambda y, g, m: y - lr * (own * g + (1 - own) * m), y, grad(y), m)
+
+    delta = trees.subtract(x, client.steps(step, x))
+    return Update(Upload(delta, trees.map(lambda d: tf.math.divide_no_nan(d, lr * K), delta)))
+
+  def server_update(state, mean, info):
+    x = trees.map(lambda x, d: x - eta(info.round) * d, state.x, mean.delta)
+    return ServerState(x, m=mean.mean_step)
+
+  def upload_bytes(upload):
+    return sizes.dense_bytes(upload.delta) + tf.float32.size  # Δ and K_i
+
+  return Algorithm(
+    init_server=lambda x: ServerState(x, trees.zeros_like(x)),
+    exchanges=(Exchange(lambda state, t: state, client_update, server_update, upload_bytes),),
+    model=lambda state: state.x,
+    client_weighting=client_weighting,
+  )

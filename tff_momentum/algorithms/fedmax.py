@@ -1,0 +1,72 @@
+"""FedMAX (Chen et al. 2020): FedAvg on a loss that keeps the penultimate activations a spread out.
+
+    loss + α KL(softmax(a) ‖ uniform)    direction "forward", as the paper has it
+    loss + α KL(uniform ‖ softmax(a))    direction "reverse", what the authors' code computes
+
+Both are means over the examples of the batch. Only the gradient changes: server and bytes are FedAvg's.
+"""
+
+import dataclasses
+import math
+
+import tensorflow as tf
+
+from tff_momentum import checks
+from tff_momentum.algorithm import Algorithm
+from tff_momentum.algorithms.fedavg import fedavg
+from tff_momentum.gradients import Model
+from tff_momentum.schedules import Schedule
+
+
+def fedmax(
+  *,
+  client_learning_rate: float | Schedule,
+  alpha: float = 0.1,
+  direction: str = "forward",
+  server_learning_rate: float | Schedule = 1.0,
+  client_weighting: str = "uniform",
+) -> Algorithm:
+  """FedMAX; the model must name its penultimate layer.
+
+  Args:
+    client_learning_rate: η_l > 0.
+    alpha: α ≥ 0, the weight of the penalty; 0 is FedAvg.
+    direction: "forward" or "reverse", which of the two divergences.
+    server_learning_rate: η > 0.
+    client_weighting: "uniform" or "num_examples".
+  """
+  checks.number("alpha", alpha, at_least=0)
+  divergence = DIVERGENCES[checks.one_of("direction", direction, tuple(DIVERGENCES))]
+
+  def prepare_model(model: Model) -> Model:
+    if model.with_penalty is None:
+      raise ValueError(
+        "fedmax needs the activations of the penultimate layer, and this model names no such layer; "
+        "name it with from_keras(..., penultimate=...), or choose another algorithm."
+      )
+    return model.with_penalty(lambda a: alpha * divergence(a))
+
+  algorithm = fedavg(
+    client_learning_rate=client_learning_rate,
+    server_learning_rate=server_learning_rate,
+    client_weighting=client_weighting,
+  )
+  return dataclasses.replace(algorithm, prepare_model=prepare_model)
+
+
+def forward_divergence(activations: tf.Tensor) -> tf.Tensor:
+  """KL(p ‖ uniform) = Σ p log p + log n with p = softmax(a), a mean over all but the last dimension."""
+  log_p = tf.nn.log_softmax(activations)
+  return tf.reduce_mean(tf.reduce_sum(tf.exp(log_p) * log_p, axis=-1)) + _log_size(activations)
+
+
+def reverse_divergence(activations: tf.Tensor) -> tf.Tensor:
+  """KL(uniform ‖ p) = −log n − (1/n) Σ log p with p = softmax(a), a mean in the same way."""
+  return -tf.reduce_mean(tf.nn.log_softmax(activations)) - _log_size(activations)
+
+
+DIVERGENCES = {"forward": forward_divergence, "reverse": reverse_divergence}
+
+
+def _log_size(activations: tf.Tensor) -> float:
+  return math.log(activations.shape[-1])

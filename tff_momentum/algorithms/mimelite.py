@@ -1,0 +1,100 @@
+"""MimeLite (Karimireddy et al. 2020, Algorithm 1) and MimeXlite (FedGBO's paper, section 5.2).
+
+client:  y ← y − η_l U(g(y; b), s), from y = x, s still
+         uploads y and G_i(x) (mimelite), or y and g(x; b) of its first batch (mimexlite)
+server:  x ← E[y];   s ← V(E[uploaded gradient], s)
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tff_momentum import trees
+from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.optimizers import Optimizer
+from tff_momentum.optimizers import optimizer as as_optimizer
+from tff_momentum.schedules import Schedule, schedule
+
+
+class ServerState(NamedTuple):
+  """The model and the optimizer's statistics; both are sent to the clients."""
+
+  x: Any
+  s: Any
+
+
+class Upload(NamedTuple):
+  """A client's model and its gradient at x."""
+
+  y: Any
+  gradient: Any
+
+
+def mimelite(
+  *,
+  client_learning_rate: float | Schedule,
+  optimizer: Optimizer | str = "sgdm(0.9)",
+  client_weighting: str = "uniform",
+) -> Algorithm:
+  """MimeLite: Mime without its correction, in one exchange.
+
+  Args:
+    client_learning_rate: η_l > 0.
+    optimizer: the base optimizer (U, V).
+    client_weighting: "uniform" or "num_examples".
+  """
+  eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
+  base = as_optimizer(optimizer)
+
+  def client_update(client, message, state):
+    x, s = message
+
+    def step(y, grad):
+      return trees.map(lambda y, u: y - eta_l(client.round) * u, y, base.step(grad(y), s))
+
+    return Update(Upload(client.steps(step, x), client.full_gradient(x)))
+
+  return _mimelite(base, client_update, client_weighting)
+
+
+def mimexlite(
+  *,
+  client_learning_rate: float | Schedule,
+  optimizer: Optimizer | str = "sgdm(0.9)",
+  client_weighting: str = "uniform",
+) -> Algorithm:
+  """MimeXlite: MimeLite without the pass for the full gradient.
+
+  Args:
+    client_learning_rate: η_l > 0.
+    optimizer: the base optimizer (U, V).
+    client_weighting: "uniform" or "num_examples".
+  """
+  eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
+  base = as_optimizer(optimizer)
+
+  def client_update(client, message, state):
+    x, s = message
+
+    def step(carry, grad):
+      y, first, is_first = carry
+      g = grad(y)
+      y = trees.map(lambda y, u: y - eta_l(client.round) * u, y, base.step(g, s))
+      return y, trees.where(is_first, g, first), tf.constant(False)
+
+    y, first, _ = client.steps(step, (x, trees.zeros_like(x), tf.constant(True)))
+    return Update(Upload(y, first))
+
+  return _mimelite(base, client_update, client_weighting)
+
+
+def _mimelite(base: Optimizer, client_update: Any, client_weighting: str) -> Algorithm:
+  def server_update(state, mean, info):
+    return ServerState(x=mean.y, s=base.track(mean.gradient, state.s))
+
+  return Algorithm(
+    init_server=lambda x: ServerState(x, base.start(x)),
+    exchanges=(Exchange(lambda state, t: state, client_update, server_update),),
+    model=lambda state: state.x,
+    client_weighting=client_weighting,
+  )
