@@ -161,7 +161,8 @@ class _Graph:
   def __call__(self, weights, batch, seed):
     """Runs the pass on these tensors, in whatever graph or function is being traced."""
     tf.nest.assert_same_structure(batch, self._batch)
-    tensors = [*tf.nest.flatten(weights), *tf.nest.flatten(batch), seed]
+    # An identity each brings tensors of an outer function into the graph that is being traced.
+    tensors = [tf.identity(t) for t in (*tf.nest.flatten(weights), *tf.nest.flatten(batch), seed)]
     feeds = {name: tensor for name, tensor in zip(self._feeds, tensors, strict=True) if name}
     results = tf.graph_util.import_graph_def(
       self._definition, input_map=feeds, return_elements=tf.nest.flatten(self._result), name=""

@@ -1,0 +1,198 @@
+"""One experiment: from checked flags to a trained model and its folder."""
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tqdm
+
+import tasks
+from experiments import output
+from experiments.settings import ALGORITHM_FLAGS, TASK_FLAGS, UserError, assignments, unknown_name
+from tasks.task import Task
+from tff_momentum import algorithms
+from tff_momentum.algorithm import Algorithm
+from tff_momentum.local import LocalWork
+from tff_momentum.process import build_process
+from tff_momentum.runtime import set_execution_context
+from tff_momentum.simulation import loop
+
+# What a builder may ask for and only the task and the cohort can tell; the values stand in for them
+# while the hyperparameters are checked, before any data is loaded.
+STAND_INS: dict[str, Any] = {"num_clients": 10, "total_examples": 1000, "participation": 0.1}
+
+
+def run(flags: Any) -> None:
+  """Runs the experiment that the flags describe; raises `UserError` for what is wrong with them."""
+  given = flag_hyperparameters(flags)
+  options = task_options(flags)
+  try:
+    set_execution_context(
+      flags.runtime, devices=flags.devices, max_clients_in_flight=flags.max_clients_in_flight
+    )
+    task = tasks.loader(flags.task)(seed=flags.seed, **options)
+    config = resolve(flags, task, given)
+    process = build_process(
+      build_algorithm(flags.algo, given, task, config["clients_per_round"]),
+      task.model,
+      work=LocalWork(
+        epochs=config["client_epochs_per_round"] or 1,
+        steps=config["client_steps_per_round"],
+        weight_decay=flags.weight_decay,
+      ),
+    )
+    folder = output.RunFolder.create(flags.root_output_dir, config)
+    rounds = loop.rounds(
+      process,
+      task,
+      total_rounds=config["total_rounds"],
+      clients_per_round=config["clients_per_round"],
+      client_batch_size=config["client_batch_size"],
+      seed=flags.seed,
+      rounds_per_eval=flags.rounds_per_eval,
+    )
+  except ValueError as error:
+    raise UserError(str(error)) from error
+  names = list(process.next.type_signature.result.metrics.member.train._asdict())
+  with folder.metrics(names) as metrics, progress_bar(config, quiet=flags.quiet) as bar:
+    for finished in rounds:
+      metrics.write(finished.row)
+      bar.set_postfix_str(_headline(finished.row), refresh=False)
+      bar.update()
+  summary = folder.write_summary()
+  print(output.closing_words(folder, summary))
+
+
+def flag_hyperparameters(flags: Any) -> dict[str, Any]:
+  """The hyperparameters that the flags give, checked before any data is loaded."""
+  given = {name: flags[name].value for name in ALGORITHM_FLAGS if flags[name].value is not None}
+  for name, text in assignments("set").items():
+    if name in given:
+      raise UserError(f"{name} is given twice, as a flag and with --set; give it once.")
+    given[name] = text
+  return hyperparameters(flags.algo, given)
+
+
+def hyperparameters(algo: str, texts: Mapping[str, str]) -> dict[str, Any]:
+  """Reads hyperparameters, checks their names against the builder and their values by building.
+
+  Stand-ins take the place of what only the task can tell.
+  """
+  builder = algorithms.builder(algo)
+  parameters = inspect.signature(builder).parameters
+  own = [name for name in parameters if name not in STAND_INS]
+  given = {name: literal(text) for name, text in texts.items()}
+  for name, value in given.items():
+    if name not in own:
+      raise unknown_name(f"the algorithm {algo}", name, own)
+    if parameters[name].annotation is bool and not isinstance(value, bool):
+      raise UserError(f"{name} must be true or false; found {value!r}.")
+  told = _wanted(builder, {"client_learning_rate": 0.1, **STAND_INS})
+  for name in own:
+    if parameters[name].default is inspect.Parameter.empty and name not in {**told, **given}:
+      raise UserError(f"the algorithm {algo} needs --set {name}=..., which has no default.")
+  try:
+    builder(**{**told, **given})
+  except ValueError as error:
+    raise UserError(str(error)) from error
+  return given
+
+
+def build_algorithm(
+  algo: str, given: Mapping[str, Any], task: Task, clients_per_round: int
+) -> Algorithm:
+  """Builds the algorithm for a task."""
+  builder = algorithms.builder(algo)
+  told = {
+    "client_learning_rate": task.defaults.client_learning_rate,
+    "num_clients": len(task.clients),
+    "total_examples": task.total_examples,
+    "participation": clients_per_round / len(task.clients),
+  }
+  return builder(**{**_wanted(builder, told), **given})
+
+
+def task_options(flags: Any) -> dict[str, Any]:
+  """The options that the flags give the task, checked against its `load`."""
+  known = [
+    name for name in inspect.signature(tasks.loader(flags.task)).parameters if name != "seed"
+  ]
+  given = {name: flags[name].value for name in TASK_FLAGS if flags[name].value is not None}
+  given.update((name, literal(text)) for name, text in assignments("task_set").items())
+  for name in given:
+    if name not in known:
+      raise unknown_name(f"the task {flags.task}", name, known)
+  return given
+
+
+def resolve(flags: Any, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
+  """Every value of the run as it will be used, for `config.json`."""
+  defaults = task.defaults
+
+  def chosen(name: str) -> Any:
+    return getattr(defaults, name) if flags[name].value is None else flags[name].value
+
+  return {
+    "task": flags.task,
+    "algo": flags.algo,
+    "experiment_name": flags.experiment_name or f"{flags.task}_{flags.algo}_{flags.seed}",
+    "seed": flags.seed,
+    "total_rounds": chosen("total_rounds"),
+    "clients_per_round": min(chosen("clients_per_round"), len(task.clients))
+    if flags.clients_per_round is None
+    else flags.clients_per_round,
+    "client_epochs_per_round": None
+    if flags.client_steps_per_round
+    else chosen("client_epochs_per_round"),
+    "client_steps_per_round": flags.client_steps_per_round,
+    "client_batch_size": chosen("client_batch_size"),
+    "weight_decay": flags.weight_decay,
+    "rounds_per_eval": flags.rounds_per_eval,
+    "runtime": flags.runtime,
+    "devices": flags.devices,
+    "data": task.data,
+    "hyperparameters": {
+      "client_learning_rate": defaults.client_learning_rate,
+      **given,
+    },
+    "task_details": dict(task.details),
+    "versions": output.versions(),
+  }
+
+
+def literal(text: Any) -> Any:
+  """The number, list or truth value that a text spells, or the text itself."""
+  if not isinstance(text, str):
+    return text
+  if text.lower() in ("true", "false"):
+    return text.lower() == "true"
+  try:
+    return ast.literal_eval(text)
+  except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+    return text
+
+
+def progress_bar(config: Mapping[str, Any], *, quiet: bool) -> tqdm.tqdm:
+  """A bar with the rounds per second."""
+  return tqdm.tqdm(
+    total=config["total_rounds"],
+    desc=f"{config['task']} {config['algo']}",
+    unit="round",
+    disable=quiet,
+  )
+
+
+def _wanted(builder: Callable[..., Any], told: Mapping[str, Any]) -> dict[str, Any]:
+  parameters = inspect.signature(builder).parameters
+  return {name: value for name, value in told.items() if name in parameters}
+
+
+def _headline(row: Mapping[str, float]) -> str:
+  shown = [f"loss {row['train/loss']:.4g}"]
+  shown += [
+    f"{name.removeprefix('eval/')} {value:.4g}"
+    for name, value in row.items()
+    if name.startswith("eval/") and name not in ("eval/loss", "eval/num_examples")
+  ]
+  return ", ".join(shown)

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Trains one algorithm on one task.
+
+    python experiments/run.py --task=digits --algo=scaffold
+
+One folder per experiment: config.json, metrics.csv, summary.json. `--list` shows tasks and algorithms,
+`--help` all flags.
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from absl import flags
+
+import tasks
+from experiments import settings
+from tff_momentum import algorithms
+
+
+def main(argv: list[str]) -> None:
+  """Reads the flags; imports TensorFlow only once they are right."""
+  settings.define_flags()
+  flags.DEFINE_bool("help", False, "Show the flags, and stop.", allow_override=True)
+  try:
+    settings.parse(argv)
+    if flags.FLAGS["help"].value:
+      print(f"{__doc__}\n{settings.help_text()}")
+    elif flags.FLAGS.list:
+      print(listing())
+    else:
+      os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+      from experiments import experiment
+
+      experiment.run(flags.FLAGS)
+  except settings.UserError as error:
+    settings.fail(str(error))
+
+
+def listing() -> str:
+  """Tasks and algorithms, a line each."""
+  lines = ["Tasks:"]
+  lines += [f"  {name:20} {entry.summary}" for name, entry in tasks.TASKS.items()]
+  lines += ["", "Algorithms:"]
+  lines += [
+    f"  {name:14} {entry.paper:24} {entry.rule}" for name, entry in algorithms.ALGORITHMS.items()
+  ]
+  return "\n".join(lines)
+
+
+if __name__ == "__main__":
+  main(sys.argv)

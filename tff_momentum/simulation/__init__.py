@@ -1,0 +1,1 @@
+"""Simulated training: who takes part, what clients remember, the round loop, evaluation."""

@@ -1,0 +1,148 @@
+"""The round loop: cohort, data, one step of the process, the clients' states, evaluation.
+
+A round's row of numbers has the names of `metrics.csv`: `train/loss`, `eval/accuracy`, `bytes/up`,
+`seconds/round` and so on. Only the `seconds/...` differ between two runs with the same seed.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from tff_momentum import checks
+from tff_momentum.gradients import Model
+from tff_momentum.process import ClientInput, FederatedProcess, ProcessState
+from tff_momentum.runtime import client_labels
+from tff_momentum.simulation import participation as participation_lib
+from tff_momentum.simulation import seeds
+from tff_momentum.simulation.client_states import MemoryStore
+from tff_momentum.simulation.evaluation import evaluator
+
+
+class FederatedTask(Protocol):
+  """What the loop needs of a task; `tasks.task.Task` is one."""
+
+  model: Model
+  clients: Sequence[str]
+  dataset: Callable[[str, np.ndarray, int], tf.data.Dataset]
+  evaluation: Callable[[int], tf.data.Dataset]
+
+
+class Round(NamedTuple):
+  """A finished round: its number from 0, the state after it, and its row of metrics."""
+
+  number: int
+  state: ProcessState
+  row: dict[str, float]
+
+
+class Result(NamedTuple):
+  """A finished run: the last state, the final weights, and the rows of all rounds."""
+
+  state: ProcessState
+  weights: Any
+  history: list[dict[str, float]]
+
+
+def run(process: FederatedProcess, task: FederatedTask, **options: Any) -> Result:
+  """Runs all rounds and returns where they lead; `options` as `rounds` takes them."""
+  last, history = None, []
+  for last in rounds(process, task, **options):
+    history.append(last.row)
+  if last is None:
+    raise ValueError("total_rounds must leave at least one round to run; found none.")
+  return Result(last.state, process.weights(last.state), history)
+
+
+def rounds(
+  process: FederatedProcess,
+  task: FederatedTask,
+  *,
+  total_rounds: int,
+  clients_per_round: int,
+  client_batch_size: int = 20,
+  seed: int = 0,
+  rounds_per_eval: int = 1,
+  eval_batch_size: int = 256,
+  participation: participation_lib.Participation | None = None,
+  store: Any = None,
+  state: ProcessState | None = None,
+) -> Iterator[Round]:
+  """Runs the rounds one by one.
+
+  Args:
+    process: made by `build_process` for `task.model`.
+    task: the clients and the test data.
+    total_rounds: the round to stop before, counted from the very first.
+    clients_per_round: S.
+    client_batch_size: examples a local step sees.
+    seed: of cohorts, batches, dropout and quantisation.
+    rounds_per_eval: evaluates after each so many rounds, and after the last; 0 means never.
+    eval_batch_size: affects speed only.
+    participation: who takes part; by default uniform without replacement.
+    store: keeps the clients' states; by default in memory.
+    state: to go on from; by default the process's initial state.
+  """
+  checks.integer("total_rounds", total_rounds, at_least=1)
+  checks.integer("client_batch_size", client_batch_size, at_least=1)
+  checks.integer("rounds_per_eval", rounds_per_eval, at_least=0)
+  cohort_of = participation or participation_lib.uniform(len(task.clients), clients_per_round, seed)
+  if store is None:
+    store = MemoryStore(new_client(process, seed))
+  if state is None:
+    state = process.initialize()
+  evaluate = evaluator(process.model, task.evaluation(eval_batch_size))
+  bytes_before = _bytes_before(process, int(state.round), clients_per_round)
+
+  for t in range(int(state.round), total_rounds):
+    started = time.perf_counter()
+    ids = [task.clients[i] for i in cohort_of(t)]
+    clients = [
+      ClientInput(
+        seed=seeds.client_seed(seed, seeds.CLIENT, t, client),
+        state=client_state,
+        data=task.dataset(
+          client, seeds.client_seed(seed, seeds.SHUFFLE, t, client), client_batch_size
+        ),
+      )
+      for client, client_state in zip(ids, store.load(ids), strict=True)
+    ]
+    prepared = time.perf_counter()
+    with client_labels(lambda i, ids=ids: f"client {ids[i]}"):
+      state, client_states, metrics = process.next(state, clients)
+    store.save(ids, client_states, t)
+    trained = time.perf_counter()
+
+    down, up = process.bytes_down(t) * len(ids), process.bytes_up(t) * len(ids)
+    bytes_before += down + up
+    row: dict[str, float] = {"round": t + 1}
+    row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())
+    if rounds_per_eval and ((t + 1) % rounds_per_eval == 0 or t + 1 == total_rounds):
+      values = evaluate(process.weights(state))
+      row.update((f"eval/{name}", value) for name, value in values.items())
+    row.update(
+      {
+        "bytes/down": down,
+        "bytes/up": up,
+        "bytes/total": bytes_before,
+        "clients": int(metrics["clients"]),
+        "update_norm": float(metrics["update_norm"]),
+        "seconds/data": prepared - started,
+        "seconds/train": trained - prepared,
+        "seconds/eval": time.perf_counter() - trained,
+      }
+    )
+    yield Round(t, state, row)
+
+
+def new_client(process: FederatedProcess, seed: int) -> Callable[[str], Any]:
+  """The state of a client that was never seen before, by its id."""
+  return lambda client: process.initial_client_state(
+    seeds.client_seed(seed, seeds.NEW_CLIENT, 0, client)
+  )
+
+
+def _bytes_before(process: FederatedProcess, round_number: int, clients: int) -> int:
+  return sum((process.bytes_down(t) + process.bytes_up(t)) * clients for t in range(round_number))
