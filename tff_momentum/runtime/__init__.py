@@ -1,4 +1,4 @@
-"""Where TFF computations run: in this process on all devices, on a Ray cluster, or in TFF's own worker."""
+"""Where TFF computations run: in this process, on a Ray cluster, or in TFF's own worker."""
 
 import tensorflow_federated as tff
 
@@ -7,8 +7,15 @@ from tff_momentum.runtime.context import InProcessContext
 from tff_momentum.runtime.devices import configure_threads
 from tff_momentum.runtime.errors import client_labels
 from tff_momentum.runtime.executors import ThreadExecutor
+from tff_momentum.runtime.worker import create_worker_context
 
-__all__ = ["client_labels", "configure_threads", "set_execution_context"]
+__all__ = [
+  "client_labels",
+  "configure_threads",
+  "create_inprocess_context",
+  "create_worker_context",
+  "set_execution_context",
+]
 
 
 def set_execution_context(
@@ -16,26 +23,49 @@ def set_execution_context(
   devices: str | list[str] = "auto",
   max_clients_in_flight: int | None = None,
   *,
-  threads: int | None = 1,
+  threads: int | None = None,
   default_num_clients: int = 0,
+  worker_startup_seconds: float = 60.0,
 ) -> None:
   """Makes TFF run every computation from now on in the chosen runtime.
 
   Args:
-    runtime: `"inprocess"` (default).
-    devices: `"auto"` (all GPUs, else the CPU), `"gpu"`, `"cpu"`, `"cpu:N"` for N logical CPU devices, or names.
-    max_clients_in_flight: Clients training at the same time; default: one for each GPU, or for each CPU core.
-    threads: TensorFlow threads for one operation; None leaves TensorFlow's setting.
+    runtime: `"inprocess"` (default) or `"tff"`, the worker process of TFF's wheel.
+    devices: In process: `"auto"` (all GPUs, else the CPU), `"gpu"`, `"cpu"`, `"cpu:N"` for N logical
+      CPU devices, or a list of TensorFlow device names.
+    max_clients_in_flight: In process: clients training at the same time; default: one for each GPU,
+      or one for each CPU core.
+    threads: In process: TensorFlow threads for one operation. Default: one, if TensorFlow has not
+      started yet (else a warning); a number is insisted on.
     default_num_clients: Cohort size for computations with no argument placed at clients.
+    worker_startup_seconds: Time limit for TFF's worker to come up.
   """
-  if runtime != "inprocess":
-    raise ValueError(f'Expected runtime to be "inprocess", found {runtime!r}.')
-  if threads is not None:
+  if runtime == "inprocess":
+    context: tff.framework.SyncContext = create_inprocess_context(
+      devices, max_clients_in_flight, threads=threads, default_num_clients=default_num_clients
+    )
+  elif runtime == "tff":
+    context = create_worker_context(default_num_clients, worker_startup_seconds)
+  else:
+    raise ValueError(f'Expected runtime to be "inprocess" or "tff", found {runtime!r}.')
+  tff.framework.set_default_context(context)
+
+
+def create_inprocess_context(
+  devices: str | list[str] = "auto",
+  max_clients_in_flight: int | None = None,
+  *,
+  threads: int | None = None,
+  default_num_clients: int = 0,
+) -> InProcessContext:
+  """Returns the in-process context without installing it; see `set_execution_context`."""
+  if threads is None:
+    devices_lib.prefer_one_thread()
+  else:
     devices_lib.configure_threads(threads)
   names = devices_lib.find_devices(devices)
-  slots = _slots_per_device(names, max_clients_in_flight)
-  executor = ThreadExecutor(names, slots)
-  tff.framework.set_default_context(InProcessContext(executor, default_num_clients))
+  executor = ThreadExecutor(names, _slots_per_device(names, max_clients_in_flight))
+  return InProcessContext(executor, default_num_clients)
 
 
 def _slots_per_device(names: list[str], max_clients_in_flight: int | None) -> int:

@@ -26,12 +26,10 @@ class InProcessContext(tff.framework.SyncContext):
   def __init__(self, executor: ClientExecutor, default_num_clients: int = 0):
     self._executor = executor
     self._default_num_clients = default_num_clients
-    # Keyed by identity: hashing a computation serialises it.
-    self._programs: dict[int, tuple[weakref.ref, Program]] = {}
 
   def invoke(self, comp: tff.framework.ConcreteComputation, arg: Any) -> Any:
     """Runs `comp` on `arg` and returns its result as Python values."""
-    program = self._program(comp)
+    program = program_of(comp)
     run = _Run(program, self._executor)
     run.bind(arg)
     if run.num_clients is None:
@@ -41,15 +39,20 @@ class InProcessContext(tff.framework.SyncContext):
       run.client_pass(level.clients)
     return run.result(comp.type_signature.result)
 
-  def _program(self, comp: tff.framework.ConcreteComputation) -> Program:
-    key = id(comp)
-    found = self._programs.get(key)
-    if found is not None and found[0]() is comp:
-      return found[1]
-    program = Program(comp)
-    programs = self._programs
-    self._programs[key] = (weakref.ref(comp, lambda _: programs.pop(key, None)), program)
-    return program
+
+# Keyed by identity: hashing a computation serialises it.
+_programs: dict[int, tuple[weakref.ref, Program]] = {}
+
+
+def program_of(computation: tff.framework.ConcreteComputation) -> Program:
+  """Returns the program of `computation`, compiled once and kept for as long as it lives."""
+  key = id(computation)
+  found = _programs.get(key)
+  if found is not None and found[0]() is computation:
+    return found[1]
+  program = Program(computation)
+  _programs[key] = (weakref.ref(computation, lambda _: _programs.pop(key, None)), program)
+  return program
 
 
 class _Run:

@@ -8,27 +8,44 @@ import os
 import re
 
 import tensorflow as tf
+from absl import logging
 from tensorflow.python.eager import context as eager_context
 
 
 def configure_threads(intra_op: int = 1, inter_op: int | None = None) -> None:
   """Sets TensorFlow's thread counts; raises if its runtime already started with others."""
-  if inter_op is None:
-    inter_op = max(2, available_cores())
-  started = eager_context.context()._initialized
-  current = (
-    tf.config.threading.get_intra_op_parallelism_threads(),
-    tf.config.threading.get_inter_op_parallelism_threads(),
+  wanted = (intra_op, inter_op or max(2, available_cores()))
+  found = _set_threads(*wanted)
+  if found != wanted:
+    raise RuntimeError(_explain_threads(wanted, found))
+
+
+def prefer_one_thread() -> None:
+  """Sets one thread for each operation if TensorFlow has not started; warns if it is too late."""
+  wanted = (1, max(2, available_cores()))
+  found = _set_threads(*wanted)
+  if found != wanted:
+    logging.warning("%s", _explain_threads(wanted, found))
+
+
+def _set_threads(intra_op: int, inter_op: int) -> tuple[int, int]:
+  """Sets the thread counts if that is still possible; returns those in force."""
+  threading = tf.config.threading
+  if not eager_context.context()._initialized:
+    threading.set_intra_op_parallelism_threads(intra_op)
+    threading.set_inter_op_parallelism_threads(inter_op)
+  return (
+    threading.get_intra_op_parallelism_threads(),
+    threading.get_inter_op_parallelism_threads(),
   )
-  if started and current != (intra_op, inter_op):
-    raise RuntimeError(
-      f"Expected TensorFlow's thread counts (intra, inter) to be {(intra_op, inter_op)}, found that it already "
-      f"started with {current}; call set_execution_context before any other TensorFlow operation, or pass "
-      "threads=None to keep them."
-    )
-  if not started:
-    tf.config.threading.set_intra_op_parallelism_threads(intra_op)
-    tf.config.threading.set_inter_op_parallelism_threads(inter_op)
+
+
+def _explain_threads(wanted: tuple[int, int], found: tuple[int, int]) -> str:
+  return (
+    f"Expected TensorFlow's (intra, inter) thread counts to be {wanted} for many clients at a time, "
+    f"found that it already started with {found}; call set_execution_context before any other "
+    "TensorFlow operation."
+  )
 
 
 def available_cores() -> int:

@@ -42,7 +42,7 @@ class PreparedGraph:
 
   def __call__(self, arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Imports the graph into the graph being traced, fed with `arguments`; returns its results."""
-    fed = dict(zip(self.feeds, arguments, strict=True))
+    fed = dict(zip(self.feeds, map(_in_current_graph, arguments), strict=True))
     input_map = {name: tensor for name, tensor in fed.items() if name in self.used_feeds}
     if self.session_token in self.used_feeds:
       input_map[self.session_token] = tf.constant("in-process")
@@ -52,6 +52,11 @@ class PreparedGraph:
     )
     results = dict(zip(made_here, imported, strict=True)) | fed
     return [results[name] for name in self.fetches]
+
+
+def _in_current_graph(tensor: tf.Tensor) -> tf.Tensor:
+  """Captures a tensor of an enclosing function; imports take tensors of their own graph only."""
+  return tensor if tensor.graph is tf.compat.v1.get_default_graph() else tf.identity(tensor)
 
 
 def prepare(proto: computation_pb2.Computation) -> PreparedGraph:

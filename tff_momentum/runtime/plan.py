@@ -187,7 +187,7 @@ def _eval_at_server(type_spec: tff.FederatedType, function: _Function) -> Node:
   return _apply(function, None, type_spec, at_clients=False)
 
 
-def _zip(type_spec: tff.FederatedType, argument: Any) -> Node:
+def _zip(type_spec: tff.Type, argument: Any) -> Node:
   parts = tuple(nodes_in(argument))
   at_clients = any(node.at_clients for node in parts)
   return _local(
@@ -195,7 +195,7 @@ def _zip(type_spec: tff.FederatedType, argument: Any) -> Node:
   )
 
 
-def _place(type_spec: tff.FederatedType, argument: Any) -> Node:
+def _place(type_spec: tff.Type, argument: Any) -> Node:
   """Broadcasts and placed values: the same nodes, as one."""
   return argument if isinstance(argument, Node) else _zip(type_spec, argument)
 
@@ -204,9 +204,9 @@ def _aggregate(type_spec: tff.FederatedType, argument: Any) -> Node:
   value, zero, accumulate, _, report = argument
   if not value.at_clients:  # a broadcast value counts once for each client
     value = _local(value.type_spec, lambda same: same, value, at_clients=True)
-  zero_node = zero if isinstance(zero, Node) else _zip(type_spec, zero)
   captured, call = accumulate.bind()
   state_type = accumulate.type_signature.parameter[0]
+  zero_node = _place(state_type, zero)
   passes_before = max(node.level for node in (value, zero_node, *captured))
   total = Aggregate(
     state_type,
