@@ -119,10 +119,15 @@ Run = collections.namedtuple("Run", "x states clients metrics process")
 def run_product(
   algorithm, cohorts=COHORTS, *, model=None, aggregator=None, start=None, **work
 ) -> Run:
-  """Runs the compiled process; `start` is (state, clients, first round) to resume from."""
+  """Compiles the algorithm and runs it; `start` as `run_process` takes it."""
   process = build_process(
     algorithm, model or softmax_model(), work=LocalWork(**work), aggregator=aggregator
   )
+  return run_process(process, cohorts, start=start)
+
+
+def run_process(process, cohorts=COHORTS, *, start=None, dataset=client_dataset) -> Run:
+  """Runs a compiled process; `start` is (state, clients, first round) to resume from."""
   state, clients, first = start or (process.initialize(), {}, 0)
   clients = dict(clients)
   run = Run([], [], clients, [], process)
@@ -130,7 +135,7 @@ def run_product(
     for i in cohort:
       clients.setdefault(i, process.initial_client_state(client_seed(0, i)))
     output = process.next(
-      state, [ClientInput(client_seed(t, i), clients[i], client_dataset(i)) for i in cohort]
+      state, [ClientInput(client_seed(t, i), clients[i], dataset(i)) for i in cohort]
     )
     state = output.state
     clients.update(zip(cohort, output.clients, strict=True))
