@@ -53,7 +53,7 @@ def from_keras(
   tf.keras.utils.set_random_seed(seed % 2**32)
   original = model_of(build)
   _refuse_batch_normalization(original)
-  frozen = [w.numpy() for w in original.non_trainable_weights if "seed_generator" not in w.name]
+  frozen = [w.numpy() for w in original.non_trainable_weights]
   initial_weights = tuple(w.numpy() for w in original.trainable_weights)
   if not initial_weights:
     raise ValueError(
@@ -137,7 +137,7 @@ class _Graph:
       objective = tf.add_n([value, *model.losses]) if model.losses else value
       if penalty is not None:
         objective += penalty(activations)
-      self._weights = model.trainable_weights
+      self._weights, untrained = model.trainable_weights, model.non_trainable_weights
       gradient = (
         gradients.dense_gradient(tf.gradients(objective, self._weights), self._weights)
         if training
@@ -150,9 +150,10 @@ class _Graph:
     present = {node.name for node in self._definition.node}
     inputs = [*self._weights, *tf.nest.flatten(self._batch), self._seed]
     self._feeds = [t.name if t.op.name in present else None for t in inputs]
+    constants = dict(zip((t.op.name for t in untrained), frozen, strict=True))
     for node in self._definition.node:
-      if "_frozen" in node.attr:  # asking for a missing attribute would add it
-        value = frozen[node.attr["_frozen"].i - 1]
+      if node.name in constants:
+        value = constants[node.name]
         node.op = "Const"
         node.attr.clear()
         node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
@@ -193,12 +194,7 @@ def _placeholder_for_variable(next_creator, **kwargs):
   del next_creator
   value = kwargs["initial_value"]
   value = tf.convert_to_tensor(value() if callable(value) else value)
-  tensor = tf.compat.v1.placeholder(value.dtype, value.shape)
-  if not kwargs.get("trainable", True):
-    graph = tf.compat.v1.get_default_graph()
-    graph._tfm_frozen = getattr(graph, "_tfm_frozen", 0) + 1
-    tensor.op._set_attr("_frozen", tf.compat.v1.AttrValue(i=graph._tfm_frozen))
-  return tensor
+  return tf.compat.v1.placeholder(value.dtype, value.shape)
 
 
 def _needed_part(definition: Any, results: list[str]) -> Any:
