@@ -12,9 +12,9 @@ class Entry(NamedTuple):
 
 
 TASKS: dict[str, Entry] = {
-    "digits": Entry("tasks.digits", "8×8 handwritten digits (carried along), Dirichlet label split"),
-    "quadratic": Entry("tasks.quadratic", "quadratic clients with known curvature, G, δ and optimum"),
-    "diabetes": Entry("tasks.diabetes", "linear regression on 442 patients (carried along)"),
+  "digits": Entry("tasks.digits", "8×8 handwritten digits (carried along), Dirichlet label split"),
+  "quadratic": Entry("tasks.quadratic", "quadratic clients with known curvature, G, δ and optimum"),
+  "diabetes": Entry("tasks.diabetes", "linear regression on 442 patients (carried along)"),
 }
 
 
