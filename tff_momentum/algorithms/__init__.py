@@ -47,6 +47,16 @@ ALGORITHMS: dict[str, Entry] = {
   "fedadc": Entry("fedadc", "Ozfatura 2021", "y ← y − η_l (g + β_l m/K); m ← E[Δ]/η_l + (β−β_l)m"),
   "ghbm": Entry("ghbm", "GHBM eq. 6", "y ← y − η_l g + β/(τK)(x − x₍τ₎)"),
   "scaffold": Entry("scaffold", "SCAFFOLD Alg. 1", "y ← y − η_l (g − c_i + c)"),
+  "feddyn": Entry("feddyn", "Acar 2021", "y ← y − η_l (g − g_i + α(y − x)); x ← E[y] − h/α"),
+  "adabest": Entry("adabest", "Varno 2022", "y ← y − η_l (g − h_i); x ← ȳ − β(ȳ₋ − ȳ)"),
+  "local_ghbm": Entry("local_ghbm", "GHBM sec. 3.4", "y ← y − η_l g + β/(τ_i K)(x − x_i^last)"),
+  "fedhbm": Entry("fedhbm", "GHBM Alg. 1", "y ← y − η_l g + β/(τ_i K)(y − y_i^last)"),
+  "fedcomgate": Entry("fedcomgate", "Haddadpour 2021", "δ_i ← δ_i + Q_i/K_i − E[Q_j/K_j]"),
+  "fedpaq": Entry("fedpaq", "Reisizadeh 2020", "fedavg with Q(Δ)"),
+  "fedpaq_lm": Entry("fedpaq", "FedGLOMO", "fedavg_lm with Q(Δ)"),
+  "fedpaq_glm": Entry("fedpaq", "FedGLOMO", "fedavg_glm with Q(Δ)"),
+  "fedlomo": Entry("fedlomo", "FedGLOMO Alg. 4, 5", "v ← g(y) + v − g(y₋); x ← x − E[Q(Δ)]"),
+  "fedglomo": Entry("fedglomo", "FedGLOMO Alg. 1, 2", "u ← βE[Q(Δ)] + (1−β)(u + E[Q(Δ − Δ̂)])"),
 }
 
 

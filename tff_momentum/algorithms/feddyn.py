@@ -1,0 +1,73 @@
+"""FedDyn (Acar et al. 2021): a dynamic regulariser at each client, its mean at the server.
+
+    client:  y ← y − η_l (g(y; b) − g_i + α(y − x)), from y = x;   g_i ← g_i − α(y − x);   Δ = x − y
+    server:  h ← h + α (S/N) E[Δ];   x ← E[y] − h/α,  E[y] = x − E[Δ]
+
+h stays the mean of all g_i, those of clients never seen (0) included. Weighted by examples, client i
+uses α_i = α n̄/n_i (n̄ the mean count of examples) and the server's means stay uniform: h is then the mean
+of the g_i weighted by n_i, and the fixed point the optimum of the pooled loss.
+
+Deviations: the client sends Δ instead of y, so that compression and clipping see a small difference.
+"""
+
+from typing import Any, NamedTuple
+
+from tff_momentum import checks, trees
+from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithms.scaffold import population
+from tff_momentum.schedules import Schedule, schedule
+
+
+class ServerState(NamedTuple):
+  """The model and the mean of the clients' regularisers."""
+
+  x: Any
+  h: Any
+
+
+def feddyn(
+  *,
+  client_learning_rate: float | Schedule,
+  num_clients: int,
+  alpha: float = 0.1,
+  client_weighting: str = "uniform",
+  total_examples: int | None = None,
+) -> Algorithm:
+  """FedDyn.
+
+  Args:
+    client_learning_rate: η_l > 0.
+    num_clients: N, all clients there are.
+    alpha: α > 0; GHBM's authors tune it over 0.1, 0.01 and 0.001.
+    client_weighting: "uniform", or "num_examples" for the optimum of the pooled loss.
+    total_examples: what all clients hold together; needed when weighting by examples.
+  """
+  eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
+  checks.number("alpha", alpha, above=0)
+  mean_examples = population(num_clients, client_weighting, total_examples) / num_clients
+
+  def client_update(client, x, g_i):
+    lr = eta_l(client.round)
+    by_examples = client_weighting == "num_examples"
+    alpha_i = alpha * mean_examples / client.num_examples if by_examples else alpha
+
+    def step(y, grad):
+      return trees.map(
+        lambda y, g, g_i, x: y - lr * (g - g_i + alpha_i * (y - x)), y, grad(y), g_i, x
+      )
+
+    delta = trees.subtract(x, client.steps(step, x))
+    return Update(delta, state=trees.map(lambda g_i, d: g_i + alpha_i * d, g_i, delta))
+
+  def server_update(state, delta, info):
+    share = info.weight / num_clients
+    h = trees.map(lambda h, d: h + alpha * share * d, state.h, delta)
+    return ServerState(trees.map(lambda x, d, h: x - d - h / alpha, state.x, delta, h), h)
+
+  return Algorithm(
+    init_server=lambda x: ServerState(x, trees.zeros_like(x)),
+    exchanges=(Exchange(lambda state, t: state.x, client_update, server_update),),
+    model=lambda state: state.x,
+    init_client=lambda x, seed: trees.zeros_like(x),
+    client_weighting="uniform",
+  )

@@ -1,0 +1,78 @@
+"""FedGLOMO (Das et al. 2022, Algorithms 1 and 2): variance-reducing momentum at clients and server.
+
+client:  FedLOMO's walk from x gives Δ, and from x₋ (the last round's model) Δ̂, on the same batches
+server:  u ← βE[Q(Δ)] + (1−β)(u + E[Q(Δ − Δ̂)]), with β = 1 in the first round;   x ← x − u
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tff_momentum import checks, quantisation, trees
+from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithms.fedlomo import FIRST_GRADIENTS, lomo_deltas
+from tff_momentum.schedules import Schedule, schedule
+
+
+class ServerState(NamedTuple):
+  """The model, the last round's, the server's momentum, and whether a round has been."""
+
+  x: Any
+  x_minus: Any
+  u: Any
+  started: Any
+
+
+class Message(NamedTuple):
+  """The model, and the last round's."""
+
+  x: Any
+  x_minus: Any
+
+
+class Upload(NamedTuple):
+  """Q(Δ) and Q(Δ − Δ̂)."""
+
+  delta: Any
+  change: Any
+
+
+def fedglomo(
+  *,
+  client_learning_rate: float | Schedule,
+  beta: float | Schedule = 0.2,
+  bits: int = 4,
+  first_gradient: str = "full",
+  client_weighting: str = "uniform",
+) -> Algorithm:
+  """FedGLOMO: momentum at the clients and at the server.
+
+  Args:
+    client_learning_rate: η_l > 0.
+    beta: β in (0, 1], the weight of this round alone; 1 is FedLOMO.
+    bits: b ≥ 2 of QSGD in each of the two messages, 32 for no compression; the authors use 4 and 2.
+    first_gradient: v₀ is the "full" gradient, or that of the first "batch", as the authors run it.
+    client_weighting: "uniform" or "num_examples".
+  """
+  eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
+  beta = schedule("beta", beta, above=0, at_most=1)
+  checks.one_of("first_gradient", first_gradient, FIRST_GRADIENTS)
+
+  def client_update(client, message, state):
+    delta, delta_hat = lomo_deltas(client, message, eta_l(client.round), first_gradient)
+    return Update(Upload(delta, trees.subtract(delta, delta_hat)))
+
+  def server_update(state, mean, info):
+    b = tf.where(state.started, beta(info.round), 1.0)
+    u = trees.map(lambda u, d, c: b * d + (1 - b) * (u + c), state.u, mean.delta, mean.change)
+    return ServerState(trees.subtract(state.x, u), state.x, u, tf.constant(True))
+
+  plain = Algorithm(
+    init_server=lambda x: ServerState(x, x, trees.zeros_like(x), tf.constant(False)),
+    exchanges=(
+      Exchange(lambda state, t: Message(state.x, state.x_minus), client_update, server_update),
+    ),
+    model=lambda state: state.x,
+    client_weighting=client_weighting,
+  )
+  return quantisation.compressed(plain, quantisation.qsgd(bits))
