@@ -8,7 +8,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_momentum.runtime import compiler, stages, types, values
-from tff_momentum.runtime.executors import HOST, ClientExecutor
+from tff_momentum.runtime.devices import HOST
+from tff_momentum.runtime.executors import ClientExecutor
 from tff_momentum.runtime.plan import Node, Plan, build_plan
 
 

@@ -11,6 +11,9 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.python.eager import context as eager_context
 
+_TASK = "/job:localhost/replica:0/task:0"
+HOST = _TASK + "/device:CPU:0"
+
 
 def configure_threads(intra_op: int = 1, inter_op: int | None = None) -> None:
   """Sets TensorFlow's thread counts; raises if its runtime already started with others."""
@@ -54,17 +57,16 @@ def available_cores() -> int:
 
 
 def find_devices(devices: str | list[str]) -> list[str]:
-  """Returns the names of the logical devices that `devices` stands for, setting them up if need be.
+  """Returns the full names of the logical devices that `devices` stands for, setting them up if need be.
 
   `"auto"`: all GPUs, with memory growth, or the CPU. `"cpu"` or `"gpu"`: all of that kind. `"cpu:4"`: four logical
   CPU devices. A list: TensorFlow device names, taken as they are.
   """
   if not isinstance(devices, str):
     known = {device.name for device in tf.config.list_logical_devices()}
-    unknown = [name for name in devices if name not in known]
-    if unknown or not devices:
+    if not devices or not known.issuperset(devices):
       raise ValueError(f"Expected devices among {sorted(known)}, found {list(devices)}.")
-    return list(devices)
+    return [_TASK + name for name in devices]
   match = re.fullmatch(r"(auto|gpu|cpu(?::(\d+))?)", devices)
   if not match:
     raise ValueError(
@@ -78,7 +80,8 @@ def find_devices(devices: str | list[str]) -> list[str]:
   if gpus and not eager_context.context()._initialized:
     for gpu in gpus:
       tf.config.experimental.set_memory_growth(gpu, True)
-  return [device.name for device in tf.config.list_logical_devices("GPU" if gpus else "CPU")]
+  kind = "GPU" if gpus else "CPU"
+  return [_TASK + device.name for device in tf.config.list_logical_devices(kind)]
 
 
 def _split_cpu(count: int) -> list[str]:
@@ -87,7 +90,7 @@ def _split_cpu(count: int) -> list[str]:
     tf.config.set_logical_device_configuration(
       cpu, [tf.config.LogicalDeviceConfiguration()] * count
     )
-  found = [device.name for device in tf.config.list_logical_devices("CPU")]
+  found = [_TASK + device.name for device in tf.config.list_logical_devices("CPU")]
   if len(found) < count:
     raise RuntimeError(
       f"Expected {count} logical CPU devices, found {len(found)}; call set_execution_context before any other "

@@ -12,6 +12,7 @@ from typing import Protocol
 import tensorflow as tf
 
 from tff_momentum.runtime import errors, functions
+from tff_momentum.runtime.devices import HOST
 
 
 class ClientExecutor(Protocol):
@@ -93,6 +94,3 @@ def _to_device(tensor: tf.Tensor, device: str) -> tf.Tensor:
 
 def _to_host(tensor: tf.Tensor) -> tf.Tensor:
   return tensor if tensor.dtype == tf.variant else _to_device(tensor, HOST)
-
-
-HOST = "/job:localhost/replica:0/task:0/device:CPU:0"

@@ -31,6 +31,7 @@ class FlatFunction:
     python_function: Callable[[list[tf.Tensor]], list[tf.Tensor]],
     input_specs: Sequence[tf.TensorSpec],
   ):
+    self.label = label
     graph = func_graph_lib.FuncGraph(label)
     with graph.as_default():
       placeholders = [

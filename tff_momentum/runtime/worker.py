@@ -54,6 +54,11 @@ class WorkerProcess:
     self._wait_until_ready(startup_seconds)
 
   @property
+  def process_group(self) -> int:
+    """The id of the process group of the worker and its guard."""
+    return self._shell.pid
+
+  @property
   def is_ready(self) -> bool:
     """Whether the worker answers."""
     return self.stub.is_ready
