@@ -3,6 +3,7 @@
 import functools
 
 from tests import harness
+from tests.oracle import base_optimizers as base
 from tff_momentum import algorithms
 from tff_momentum.local import LocalWork
 from tff_momentum.process import build_process
@@ -10,6 +11,14 @@ from tff_momentum.process import build_process
 EVERYONE = (tuple(range(len(harness.SIZES))),) * 3
 WORK = (("epochs", 2), ("weight_decay", 0.1))
 ONE_STEP = (("steps", 1), ("weight_decay", 0.1))
+BASES = {
+  "sgd": base.sgd(),
+  "sgdm(0.8)": base.sgdm(0.8),
+  "sgdm(0.8, dampened=True)": base.sgdm(0.8, dampened=True),
+  "rmsprop(0.9, epsilon=0.01)": base.rmsprop(0.9, 0.01),
+  "adagrad(epsilon=0.01, v0=0.5)": base.adagrad(0.01, 0.5),
+  "adam(0.9, 0.99, epsilon=0.01)": base.adam(0.9, 0.99, 0.01),
+}  # the product's text, and the oracle's optimizer
 
 
 @functools.cache

@@ -50,15 +50,7 @@ def test_rates_may_be_schedules():
   harness.assert_same_models(run.x, expected("fedprox", mu=0.7, **theirs).x)
 
 
-BASES = {
-  "sgd": base_optimizers.sgd(),
-  "sgdm(0.9)": base_optimizers.sgdm(0.9),
-  "sgdm(0.9, dampened=True)": base_optimizers.sgdm(0.9, dampened=True),
-  "rmsprop(0.9, epsilon=0.01)": base_optimizers.rmsprop(0.9, 0.01),
-  "adagrad(epsilon=0.01, v0=0.5)": base_optimizers.adagrad(0.01, 0.5),
-  "adam(0.9, 0.99, epsilon=0.01)": base_optimizers.adam(0.9, 0.99, 0.01),
-  "mvr(0.3)": base_optimizers.mvr(0.3),
-}
+BASES = {**runs.BASES, "mvr(0.3)": base_optimizers.mvr(0.3)}
 
 
 @pytest.mark.parametrize("optimizer", BASES)
