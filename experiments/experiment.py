@@ -16,7 +16,7 @@ from tff_momentum.algorithm import Algorithm
 from tff_momentum.local import LocalWork
 from tff_momentum.process import build_process
 from tff_momentum.runtime import set_execution_context
-from tff_momentum.simulation import loop
+from tff_momentum.simulation import loop, participation
 
 # What a builder may ask for and only the task and the cohort can tell; the values stand in for them
 # while the hyperparameters are checked, before any data is loaded.
@@ -42,12 +42,13 @@ def run(flags: Any) -> None:
         weight_decay=flags.weight_decay,
       ),
     )
+    cohorts = participation.uniform(len(task.clients), config["clients_per_round"], flags.seed)
     folder = output.RunFolder.create(flags.root_output_dir, config)
     rounds = loop.rounds(
       process,
       task,
       total_rounds=config["total_rounds"],
-      clients_per_round=config["clients_per_round"],
+      participation=cohorts,
       client_batch_size=config["client_batch_size"],
       seed=flags.seed,
       rounds_per_eval=flags.rounds_per_eval,

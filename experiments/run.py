@@ -22,7 +22,6 @@ from tff_momentum import algorithms
 def main(argv: list[str]) -> None:
   """Reads the flags; imports TensorFlow only once they are right."""
   settings.define_flags()
-  flags.DEFINE_bool("help", False, "Show the flags, and stop.", allow_override=True)
   try:
     settings.parse(argv)
     if flags.FLAGS["help"].value:

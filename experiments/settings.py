@@ -37,6 +37,7 @@ def define_flags() -> None:
   number = flags.DEFINE_string  # a number or a schedule such as step(0.1, every=100)
   flags.DEFINE_string("task", None, "The task; --list shows them.")
   flags.DEFINE_string("algo", None, "The algorithm; --list shows them.")
+  flags.DEFINE_bool("help", False, "Show the flags, and stop.", allow_override=True)
   flags.DEFINE_bool("list", False, "List tasks and algorithms, and stop.")
   flags.DEFINE_multi_string("set", [], "A hyperparameter of the algorithm, as in --set beta=0.9.")
   flags.DEFINE_multi_string("task_set", [], "An option of the task, as in --task_set noise=0.1.")

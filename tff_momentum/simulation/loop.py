@@ -61,7 +61,7 @@ def rounds(
   task: FederatedTask,
   *,
   total_rounds: int,
-  clients_per_round: int,
+  clients_per_round: int | None = None,
   client_batch_size: int = 20,
   seed: int = 0,
   rounds_per_eval: int = 1,
@@ -76,25 +76,32 @@ def rounds(
     process: made by `build_process` for `task.model`.
     task: the clients and the test data.
     total_rounds: the round to stop before, counted from the very first.
-    clients_per_round: S.
+    clients_per_round: S, for uniform sampling without replacement ...
     client_batch_size: examples a local step sees.
     seed: of cohorts, batches, dropout and quantisation.
     rounds_per_eval: evaluates after each so many rounds, and after the last; 0 means never.
     eval_batch_size: affects speed only.
-    participation: who takes part; by default uniform without replacement.
+    participation: ... or who takes part in which round.
     store: keeps the clients' states; by default in memory.
     state: to go on from; by default the process's initial state.
   """
   checks.integer("total_rounds", total_rounds, at_least=1)
   checks.integer("client_batch_size", client_batch_size, at_least=1)
   checks.integer("rounds_per_eval", rounds_per_eval, at_least=0)
-  cohort_of = participation or participation_lib.uniform(len(task.clients), clients_per_round, seed)
+  if (participation is None) == (clients_per_round is None):
+    raise ValueError("Give either clients_per_round or participation.")
+  cohort_of = participation or participation_lib.uniform(
+    len(task.clients), clients_per_round or 0, seed
+  )
   if store is None:
     store = MemoryStore(new_client(process, seed))
   if state is None:
     state = process.initialize()
   evaluate = evaluator(process.model, task.evaluation(eval_batch_size))
-  bytes_before = _bytes_before(process, int(state.round), clients_per_round)
+  bytes_so_far = sum(
+    (process.bytes_down(t) + process.bytes_up(t)) * len(cohort_of(t))
+    for t in range(int(state.round))
+  )
 
   for t in range(int(state.round), total_rounds):
     started = time.perf_counter()
@@ -116,7 +123,7 @@ def rounds(
     trained = time.perf_counter()
 
     down, up = process.bytes_down(t) * len(ids), process.bytes_up(t) * len(ids)
-    bytes_before += down + up
+    bytes_so_far += down + up
     row: dict[str, float] = {"round": t + 1}
     row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())
     if rounds_per_eval and ((t + 1) % rounds_per_eval == 0 or t + 1 == total_rounds):
@@ -126,7 +133,7 @@ def rounds(
       {
         "bytes/down": down,
         "bytes/up": up,
-        "bytes/total": bytes_before,
+        "bytes/total": bytes_so_far,
         "clients": int(metrics["clients"]),
         "update_norm": float(metrics["update_norm"]),
         "seconds/data": prepared - started,
@@ -142,7 +149,3 @@ def new_client(process: FederatedProcess, seed: int) -> Callable[[str], Any]:
   return lambda client: process.initial_client_state(
     seeds.client_seed(seed, seeds.NEW_CLIENT, 0, client)
   )
-
-
-def _bytes_before(process: FederatedProcess, round_number: int, clients: int) -> int:
-  return sum((process.bytes_down(t) + process.bytes_up(t)) * clients for t in range(round_number))

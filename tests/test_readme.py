@@ -1,0 +1,23 @@
+"""The README's own text, run as it stands."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_example_trains():
+  (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+  assert example.count("\n") <= 45
+  result = subprocess.run([sys.executable, "-c", example], cwd=ROOT, capture_output=True, text=True)
+  assert result.returncode == 0, result.stderr
+  accuracy = float(result.stdout.split()[-1])
+  assert accuracy > 0.85
+
+
+def test_every_file_it_names_exists():
+  for path in re.findall(r"\]\(([^)#:]+)\)", README):
+    assert (ROOT / path).exists(), path
