@@ -77,7 +77,7 @@ LATER = {
   "hyperparameter of a wrong type": (["--algo=fedavgm", "--set", "beta=much"], ["beta", "'much'"]),
   "wrong option": (["--algo=scaffold", "--set", "option=III"], ["option", "'III'"]),
   "wrong optimizer": (["--algo=mime", "--set", "optimizer=sgmd(0.9)"], ["sgdm"]),
-  "flag the algorithm has not": (["--algo=mime", "--server_learning_rate=1"], ["mime", "server_learning_rate"]),
+  "flag it has not": (["--algo=mime", "--server_learning_rate=1"], ["mime", "server_learning_rate"]),
   "negative learning rate": (["--algo=fedavg", "--client_learning_rate=-1"], ["client_learning_rate", "-1"]),
   "task option": (["--algo=fedavg", "--similarity=3"], ["digits", "similarity"]),
   "too many clients": (["--algo=fedavg", "--clients_per_round=999"], ["clients_per_round", "999"]),
@@ -132,9 +132,9 @@ def test_a_complete_run(tmp_path):
   assert "Final evaluation after 12 rounds" in result.stdout
   folder = tmp_path / "one"
   config = json.loads((folder / "config.json").read_text())
-  assert config["hyperparameters"] == {"client_learning_rate": config["hyperparameters"]["client_learning_rate"], "option": "I"}  # fmt: skip
+  assert config["hyperparameters"]["option"] == "I"
   assert config["versions"]["tensorflow-federated"] == "0.87.0"
-  rows = list(csv.DictReader(open(folder / "metrics.csv", newline="")))
+  rows = list(csv.DictReader((folder / "metrics.csv").read_text().splitlines()))
   assert [int(row["round"]) for row in rows] == list(range(1, 13))
   evaluated = [int(row["round"]) for row in rows if row["eval/accuracy"]]
   assert evaluated == [5, 10, 12]

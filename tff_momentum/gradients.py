@@ -18,7 +18,7 @@ from tff_momentum import trees
 
 Weights = Any  # a tuple of tensors: the trainable weights
 Batch = Any  # a pair (x, y), or a mapping with the keys x and y
-Seed = tf.Tensor  # int32[2]
+Seed = Any  # a tensor int32[2]
 
 
 class Tally(NamedTuple):

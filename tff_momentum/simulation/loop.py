@@ -95,15 +95,14 @@ def rounds(
   )
   if store is None:
     store = MemoryStore(new_client(process, seed))
-  if state is None:
-    state = process.initialize()
+  current = process.initialize() if state is None else state
   evaluate = evaluator(process.model, task.evaluation(eval_batch_size))
   bytes_so_far = sum(
     (process.bytes_down(t) + process.bytes_up(t)) * len(cohort_of(t))
-    for t in range(int(state.round))
+    for t in range(int(current.round))
   )
 
-  for t in range(int(state.round), total_rounds):
+  for t in range(int(current.round), total_rounds):
     started = time.perf_counter()
     ids = [task.clients[i] for i in cohort_of(t)]
     clients = [
@@ -117,8 +116,8 @@ def rounds(
       for client, client_state in zip(ids, store.load(ids), strict=True)
     ]
     prepared = time.perf_counter()
-    with client_labels(lambda i, ids=ids: f"client {ids[i]}"):
-      state, client_states, metrics = process.next(state, clients)
+    with client_labels([f"client {client}" for client in ids].__getitem__):
+      current, client_states, metrics = process.next(current, clients)
     store.save(ids, client_states, t)
     trained = time.perf_counter()
 
@@ -127,7 +126,7 @@ def rounds(
     row: dict[str, float] = {"round": t + 1}
     row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())
     if rounds_per_eval and ((t + 1) % rounds_per_eval == 0 or t + 1 == total_rounds):
-      values = evaluate(process.weights(state))
+      values = evaluate(process.weights(current))
       row.update((f"eval/{name}", value) for name, value in values.items())
     row.update(
       {
@@ -141,7 +140,7 @@ def rounds(
         "seconds/eval": time.perf_counter() - trained,
       }
     )
-    yield Round(t, state, row)
+    yield Round(t, current, row)
 
 
 def new_client(process: FederatedProcess, seed: int) -> Callable[[str], Any]:
