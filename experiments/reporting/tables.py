@@ -1,0 +1,113 @@
+"""Tables as HTML, Markdown and LaTeX. Every text is escaped where it is written."""
+
+import dataclasses
+import html
+import re
+from collections.abc import Sequence
+
+_LATEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
+          "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+          ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\textasciigrave{}",
+          "×": r"$\times$", "±": r"$\pm$", "↓": r"$\downarrow$", "↑": r"$\uparrow$", "–": "--", "−": "$-$",
+          "†": r"$\dagger$", "’": "'", "[": "{[}", "]": "{]}",
+          "·": r"$\cdot$", "≥": r"$\geq$", "α": r"$\alpha$", "β": r"$\beta$", "τ": r"$\tau$"}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+  """One place in a table: its text, whether it is best or second, and a change against FedAvg in percent."""
+
+  text: str
+  place: int = 0
+  change: float | None = None
+
+  @property
+  def arrow(self) -> str:
+    """The change as the papers write it; a fall is a saving."""
+    if self.change is None:
+      return ""
+    sign = "↓ " if self.change < -0.05 else "↑ " if self.change > 0.05 else "± "
+    return f"{sign}{abs(self.change):.1f}%"
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """A table: `name` is its file's; the first column names the rows."""
+
+  name: str
+  title: str
+  caption: str
+  header: Sequence[str]
+  rows: Sequence[Sequence[Entry]]
+
+
+def to_html(table: Table) -> str:
+  """The table as an HTML figure."""
+  head = "".join(f"<th scope=col>{html.escape(text)}</th>" for text in table.header)
+  body = "".join(
+    "<tr>" + "".join(_html_entry(entry, i == 0) for i, entry in enumerate(row)) + "</tr>\n"
+    for row in table.rows
+  )
+  return (
+    f'<figure class="table" id="{html.escape(table.name)}"><h3>{html.escape(table.title)}</h3>\n'
+    f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n'
+    f"<figcaption>{html.escape(table.caption)}</figcaption></figure>\n"
+  )
+
+
+def _html_entry(entry: Entry, is_name: bool) -> str:
+  tag = "th scope=row" if is_name else "td"
+  text = html.escape(entry.text)
+  text = {1: f"<b>{text}</b>", 2: f"<u>{text}</u>"}.get(entry.place, text)
+  if entry.arrow:
+    kind = {"↓": "saved", "↑": "extra"}.get(entry.arrow[0], "same")
+    text += f' <span class="{kind}">{html.escape(entry.arrow)}</span>'
+  return f"<{tag}>{text}</{tag.split()[0]}>"
+
+
+def to_markdown(table: Table) -> str:
+  """The table in GitHub's Markdown."""
+  lines = [f"**{_markdown(table.title)}**", "", _markdown_row(map(_markdown, table.header))]
+  lines.append(_markdown_row([":--", *["--:"] * (len(table.header) - 1)]))
+  for row in table.rows:
+    lines.append(_markdown_row(_markdown_entry(entry) for entry in row))
+  return "\n".join([*lines, "", _markdown(table.caption), ""])
+
+
+def _markdown_row(texts) -> str:
+  return "| " + " | ".join(texts) + " |"
+
+
+def _markdown(text: str) -> str:
+  return re.sub(r"([\\`*_{}\[\]<>|$~#&])", r"\\\1", " ".join(text.split()))
+
+
+def _markdown_entry(entry: Entry) -> str:
+  text = _markdown(entry.text)
+  text = {1: f"**{text}**", 2: f"<u>{text}</u>"}.get(entry.place, text)
+  return f"{text} {entry.arrow}".strip()
+
+
+def to_latex(table: Table) -> str:
+  """The table for a paper; it needs the package booktabs."""
+  lines = [r"\begin{table}[t]", r"  \centering",
+           f"  \\caption{{{latex(table.title)}. {latex(table.caption)}}}",
+           f"  \\label{{tab:{re.sub('[^a-z0-9]+', '-', table.name.lower())}}}",
+           f"  \\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}", r"    \toprule",
+           "    " + " & ".join(map(latex, table.header)) + r" \\", r"    \midrule"]  # fmt: skip
+  lines += ["    " + " & ".join(map(_latex_entry, row)) + r" \\" for row in table.rows]
+  return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])
+
+
+def latex(text: str) -> str:
+  """Any text, spelt so that LaTeX prints it; a letter that pdfLaTeX may lack becomes a question mark."""
+  written = (
+    _LATEX.get(c, c if c.isascii() or "À" <= c <= "ÿ" else "?") for c in " ".join(text.split())
+  )
+  return "".join(c for c in written if len(c) > 1 or c.isprintable())
+
+
+def _latex_entry(entry: Entry) -> str:
+  text = latex(entry.text)
+  text = {1: rf"\textbf{{{text}}}", 2: rf"\underline{{{text}}}"}.get(entry.place, text)
+  return f"{text} {latex(entry.arrow)}".strip()
