@@ -1,0 +1,73 @@
+"""A client's state as bytes: a header of types and shapes, then the tensors' buffers one after another.
+
+    "TFMS" | length of the header, uint32 | header, JSON: [["float32", [3, 4]], ...] | buffers
+
+Nothing that is read back can run code, and a record says by itself what is in it.
+"""
+
+import json
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+_MAGIC = b"TFMS"
+_PREFIX = struct.Struct("<4sI")
+
+
+class Codec:
+  """Writes and reads the states of one algorithm's clients, all of one structure."""
+
+  def __init__(self, template: Any):
+    """Takes any one state; only its structure, types and shapes matter."""
+    self._template = template
+    leaves = [np.asarray(leaf) for leaf in tf.nest.flatten(template)]
+    self._specs = [(leaf.dtype, leaf.shape, leaf.nbytes) for leaf in leaves]
+    self._header = _header(leaves)
+
+  def encode(self, state: Any) -> bytes:
+    """The state as a record."""
+    leaves = [np.asarray(leaf, order="C") for leaf in tf.nest.flatten(state)]
+    if _header(leaves) != self._header:
+      raise ValueError(
+        f"Expected a client state of {self._header.decode()}; found {_header(leaves).decode()}."
+      )
+    prefix = _PREFIX.pack(_MAGIC, len(self._header))
+    return b"".join([prefix, self._header, *(leaf.reshape(-1).view(np.uint8) for leaf in leaves)])
+
+  def decode(self, record: Any) -> Any:
+    """The state in a record (any buffer), copied out of it."""
+    view = memoryview(record)
+    magic, length = _PREFIX.unpack_from(view)
+    found = bytes(view[_PREFIX.size : _PREFIX.size + length])
+    if magic != _MAGIC or found != self._header:
+      raise ValueError(
+        f"Expected a stored client state of {self._header.decode()}; found "
+        f"{found.decode(errors='replace')}: it was written by another algorithm or model."
+      )
+    start, leaves = _PREFIX.size + length, []
+    for dtype, shape, size in self._specs:
+      part = np.frombuffer(view[start : start + size], dtype)
+      leaves.append(part.reshape(shape).copy())
+      start += size
+    return tf.nest.pack_sequence_as(self._template, leaves)
+
+
+class LazyCodec:
+  """A codec that is made when the first state is wanted, of what a new client starts from."""
+
+  def __init__(self, init: Callable[[str], Any]):
+    self._init = init
+    self._codec: Codec | None = None
+
+  def of(self, client: str) -> Codec:
+    """The codec; `client` is any client."""
+    if self._codec is None:
+      self._codec = Codec(self._init(client))
+    return self._codec
+
+
+def _header(leaves: list[np.ndarray]) -> bytes:
+  return json.dumps([[leaf.dtype.name, list(leaf.shape)] for leaf in leaves]).encode()
