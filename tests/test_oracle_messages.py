@@ -5,6 +5,7 @@ import pytest
 
 from tests.oracle import Arrive, Start, events_without_delay, qsgd
 from tests.oracle.checks import LR, assert_differs, assert_same, curved, one_batch, run
+from tests.oracle.problem import G, batches, g
 
 
 def test_fedlomo_and_fedglomo():
@@ -16,6 +17,28 @@ def test_fedlomo_and_fedglomo():
     both = {"cohorts": [[0, 2, 5]] * 4, "first_gradient": first, **LR}
     assert_same(run("fedglomo", beta=0.3, **both), run("fedlomo", **both))
   assert_differs(run("fedglomo", beta=0.3, **LR), run("fedlomo", **LR))
+
+
+@pytest.mark.parametrize("first", ["full", "batch"])
+def test_fedlomo_adds_up_the_changes_of_gradient_over_each_batch(first):
+  """v_k = v_0 + Σ_j [g(y_j; b_j) − g(y_{j−1}; b_j)], j = 1..k; batch 0 gives v_0 or nothing."""
+  problem = curved()
+  b = batches(problem, 2)
+  y = [problem.x0]
+  for k in range(len(b)):
+    v = G(problem, 2, y[0]) if first == "full" else g(problem, y[0], b[0])
+    for j in range(1, k + 1):
+      v = v + g(problem, y[j], b[j]) - g(problem, y[j - 1], b[j])
+    y.append(y[k] - 0.07 * v)
+  assert len(b) == 6
+  ours = run("fedlomo", cohorts=[[2]], first_gradient=first, **LR)
+  np.testing.assert_allclose(ours.x[0], y[-1])
+
+
+def test_without_compression_fedpaq_is_fedavg_with_any_momentum():
+  rates = {"server_learning_rate": 0.8, "beta_l": 0.5, **LR}
+  assert_same(run("fedpaq_lm", **rates), run("fedavg_lm", **rates))
+  assert_same(run("fedpaq_glm", beta=0.6, **rates), run("fedavg_glm", beta=0.6, **rates))
 
 
 def test_messages_are_quantised_one_by_one():
@@ -107,3 +130,14 @@ def test_a_stale_update_is_dropped_and_counted_or_waited_for():
   assert (len(block.x), block.server["dropped"]) == (2, 0)
   np.testing.assert_allclose(block.x[0], drop.x[0])
   assert_differs(block, drop)
+
+
+def test_the_server_waits_only_for_jobs_that_would_get_too_old():
+  """'late' started at version 1: at version 2 the server may still step, at version 3 it waits."""
+  events = [Start("a", 0, 2), Arrive("a"), Start("late", 1, 2)]
+  for job in "bcd":
+    events += [Start(job, 2, 2), Arrive(job)]
+  rules = {"m": 1, "max_staleness": 2, "stale": "block", **LR}
+  assert len(run("autofedavg", cohorts=events, **rules).x) == 3
+  ours = run("autofedavg", cohorts=[*events, Arrive("late")], **rules)
+  assert (len(ours.x), ours.server["dropped"]) == (4, 0)
