@@ -1,0 +1,43 @@
+"""The parameters of algorithms and tasks, read from their source: importing it would import TensorFlow."""
+
+import ast
+import functools
+import importlib.util
+import pathlib
+from collections.abc import Mapping
+
+import tasks
+from tff_momentum import algorithms
+
+# What a builder is told by the task and the cohort, never by a user.
+TOLD = ("num_clients", "total_examples", "participation")
+
+
+@functools.cache
+def of_algorithm(name: str) -> Mapping[str, bool] | None:
+  """A builder's hyperparameters, and whether each must be given; None if it cannot be told."""
+  module = f"{algorithms.__name__}.{algorithms.ALGORITHMS[name].module}"
+  found = _parameters(module, name)
+  if found is None:
+    return None
+  return {parameter: needed for parameter, needed in found.items() if parameter not in TOLD}
+
+
+@functools.cache
+def of_task(name: str) -> Mapping[str, bool] | None:
+  """A task's options, and whether each must be given; None if it cannot be told."""
+  if name not in tasks.TASKS:
+    return None
+  found = _parameters(tasks.TASKS[name].module, tasks.TASKS[name].function)
+  return found and {option: needed for option, needed in found.items() if option != "seed"}
+
+
+def _parameters(module: str, function: str) -> dict[str, bool] | None:
+  spec = importlib.util.find_spec(module)
+  if spec is None or spec.origin is None:
+    return None
+  for node in ast.parse(pathlib.Path(spec.origin).read_text(encoding="utf-8")).body:
+    if isinstance(node, ast.FunctionDef) and node.name == function and node.args.kwarg is None:
+      arguments = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+      return {argument.arg: default is None for argument, default in arguments}
+  return None
