@@ -95,3 +95,15 @@ def test_local_momentum_restarts_every_round_and_the_servers_does_not():
     np.testing.assert_allclose(plain.x[t], x)
   np.testing.assert_allclose(momentum.server["m"], m)
   assert_differs(plain, momentum)
+
+
+def test_ghbm_on_linear_losses_adds_a_tauth_of_what_the_last_tau_rounds_moved():
+  """Δ_i = η_l Σg − (β/τ)(x − x₍τ₎) whatever K_i, from round τ on."""
+  problem, cohorts = sloping(), [[0], [1], [2], [4], [5], [0]]
+  for early in ("zero", "initial"):
+    ours = run("ghbm", problem, cohorts, beta=0.8, tau=2, early=early, **LR)
+    models = [problem.x0, *ours.x]
+    for t, (i,) in enumerate(cohorts):
+      past = models[t - 2] if t >= 2 else {"zero": models[t], "initial": models[0]}[early]
+      delta = 0.07 * summed(problem, i) - 0.8 / 2 * (models[t] - past)
+      np.testing.assert_allclose(models[t + 1], models[t] - delta)

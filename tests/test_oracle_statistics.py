@@ -26,6 +26,29 @@ def test_the_inverse_recovers_the_gradient_from_any_statistics(name):
     np.testing.assert_allclose(optimizer.inverse(optimizer.step(gradient, s), s), gradient)
 
 
+def test_the_table_of_base_optimizers_with_numbers():
+  """g = 2, m = 10, v = 9, ε = 1, every β = 0.75 (Adam's β₂ = 0.5): exact in binary."""
+  two, s = np.array([2.0]), {"m": np.array([10.0]), "v": np.array([9.0])}
+  table = {  # U, m and v after V, MFL's direction after V
+    "sgd": (base.sgd(), 2, None, None, 2),
+    "sgdm": (base.sgdm(0.75), 9.5, 9.5, None, 9.5),
+    "dampened": (base.sgdm(0.75, dampened=True), 8, 8, None, 8),
+    "rmsprop": (base.rmsprop(0.75, 1.0), 2 / 4, None, 7.75, 2 / (7.75**0.5 + 1)),
+    "adagrad": (base.adagrad(1.0), 2 / 4, None, 13, 2 / (13**0.5 + 1)),
+    "adam": (base.adam(0.75, 0.5, 1.0), 8 / 4, 8, 6.5, 8 / (6.5**0.5 + 1)),
+  }
+  for name, (optimizer, U, m, v, moving) in table.items():
+    start = optimizer.start(two)
+    letters = {letter: s[letter] for letter in start}
+    tracked = optimizer.track(two, letters)
+    assert optimizer.step(two, letters) == U, name
+    assert {k: float(a[0]) for k, a in tracked.items()} == {
+      k: a for k, a in (("m", m), ("v", v)) if a is not None
+    }, name
+    np.testing.assert_allclose(optimizer.moving(two, tracked), moving)
+    assert all(start[letter] == {"m": 0, "v": 1}[letter] for letter in start)
+
+
 def test_the_base_optimizer_divides_by_the_old_v_and_reddis_by_the_new_one():
   problem = curved(epochs=1)._replace(clients=[[curved().clients[0][0]]])
   slope = G(problem, 0, problem.x0)
