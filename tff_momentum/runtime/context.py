@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_momentum.runtime import compiler, stages, types, values
+from tff_momentum.runtime import compiler, graphs, stages, types, values
 from tff_momentum.runtime.devices import HOST
 from tff_momentum.runtime.executors import ClientExecutor
 from tff_momentum.runtime.plan import Node, Plan, build_plan
@@ -18,7 +18,14 @@ class Program:
 
   def __init__(self, computation: tff.framework.ConcreteComputation):
     self.plan: Plan = build_plan(compiler.compile_computation(computation))
-    self.levels = stages.build_levels(self.plan)
+    self._levels: dict[bool, list[stages.Level]] = {}
+
+  def levels(self, by_index: bool) -> list[stages.Level]:
+    """Returns the traced stages, which read data sets by index or by iteration."""
+    if by_index not in self._levels:
+      with graphs.reading(by_index):
+        self._levels[by_index] = stages.build_levels(self.plan)
+    return self._levels[by_index]
 
 
 class InProcessContext(tff.framework.SyncContext):
@@ -35,7 +42,7 @@ class InProcessContext(tff.framework.SyncContext):
     run.bind(arg)
     if run.num_clients is None:
       run.num_clients = self._default_num_clients
-    for level in program.levels:
+    for level in program.levels(run.intake.all_plain):
       run.server_stage(level.server)
       run.client_pass(level.clients)
     return run.result(comp.type_signature.result)
@@ -62,6 +69,7 @@ class _Run:
   def __init__(self, program: Program, executor: ClientExecutor):
     self._plan = program.plan
     self._executor = executor
+    self.intake = values.Intake()
     self._server: dict[Node, list[tf.Tensor]] = {}
     self._clients: dict[Node, list[list[tf.Tensor]]] = {}
     self.num_clients: int | None = None
@@ -87,9 +95,9 @@ class _Run:
           f"Expected as many client values everywhere, found {self.num_clients} and {len(value)}."
         )
       self.num_clients = len(value)
-      self._clients[nodes] = [values.to_leaves(item, nodes.type_spec) for item in value]
+      self._clients[nodes] = [self.intake.leaves(item, nodes.type_spec) for item in value]
     else:
-      self._server[nodes] = values.to_leaves(value, nodes.type_spec)
+      self._server[nodes] = self.intake.leaves(value, nodes.type_spec)
 
   def server_stage(self, stage: stages.Stage | None) -> None:
     """Computes the server's values of one level."""

@@ -6,10 +6,12 @@ time), initialisation must be ordered by edges, and only what the results need m
 """
 
 import collections
+import contextlib
+import contextvars
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow as tf
 from tensorflow_federated.proto.v0 import computation_pb2
@@ -28,6 +30,7 @@ _ANONYMOUS_TABLES = {
 }
 _TABLE_NAME_ATTRIBUTES = ("shared_name", "container", "use_node_name_sharing")
 _MAX_CACHED_GRAPHS = 512
+_by_index: contextvars.ContextVar[bool] = contextvars.ContextVar("by_index", default=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +62,16 @@ def _in_current_graph(tensor: tf.Tensor) -> tf.Tensor:
   return tensor if tensor.graph is tf.compat.v1.get_default_graph() else tf.identity(tensor)
 
 
+@contextlib.contextmanager
+def reading(by_index: bool) -> Iterator[None]:
+  """Inside the `with` block, graphs read plain data sets by index (see `loops`), or do not."""
+  token = _by_index.set(by_index)
+  try:
+    yield
+  finally:
+    _by_index.reset(token)
+
+
 def prepare(proto: computation_pb2.Computation) -> PreparedGraph:
   """Returns the prepared graph of a TensorFlow computation, from a cache keyed by its content."""
   if proto.WhichOneof("computation") != "tensorflow":
@@ -66,11 +79,12 @@ def prepare(proto: computation_pb2.Computation) -> PreparedGraph:
       "Expected a computation written in TensorFlow, found one of kind "
       f"{proto.WhichOneof('computation')!r}; write it with tff.tensorflow.computation."
     )
-  return _prepare_serialized(proto.tensorflow.SerializeToString(deterministic=True))
+  serialized = proto.tensorflow.SerializeToString(deterministic=True)
+  return _prepare_serialized(serialized, _by_index.get())
 
 
 @functools.lru_cache(maxsize=_MAX_CACHED_GRAPHS)
-def _prepare_serialized(serialized: bytes) -> PreparedGraph:
+def _prepare_serialized(serialized: bytes, by_index: bool) -> PreparedGraph:
   block = computation_pb2.TensorFlow.FromString(serialized)
   feeds = _binding_names(block, "parameter")
   fetches = _binding_names(block, "result")
@@ -106,8 +120,9 @@ def _prepare_serialized(serialized: bytes) -> PreparedGraph:
     del copy.input[:]
     copy.input.extend(data + control)
 
-  _copy_library(source, graph_def, suffix=hashlib.sha256(serialized).hexdigest()[:12])
-  loops.rewrite_reduces(graph_def)
+  suffix = hashlib.sha256(serialized).hexdigest()[:12] + ("_indexed" if by_index else "")
+  _copy_library(source, graph_def, suffix)
+  loops.rewrite_reduces(graph_def, by_index)
   consumed = {_canonical(name) for node in graph_def.node for name in node.input}
   return PreparedGraph(graph_def, feeds, fetches, frozenset(consumed & {*feeds, token}), token)
 

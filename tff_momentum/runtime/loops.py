@@ -1,34 +1,75 @@
-"""Rewrites `Dataset.reduce` as a while loop over an iterator, inside the graph.
+"""Rewrites `Dataset.reduce` as a while loop inside the graph.
 
 TensorFlow's reduce kernel instantiates (and optimises) its function anew on every call, which costs
 more than a small client's whole training, and keeps its body on the CPU. A `While` op is part of the
-caller's graph: it is optimised once, and its body runs on the caller's device. The next batch is read
-while the body works on the current one.
+caller's graph: it is optimised once, and its body runs on the caller's device.
+
+The loop reads its elements from an iterator, or, where the data set is known to be a plain pipeline
+over arrays, by their index: making an iterator and fetching from it cost a thread switch each.
 """
+
+import dataclasses
+from collections.abc import Iterable
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2, op_def_pb2
 
+_BOOL, _INT64 = tf.bool.as_datatype_enum, tf.int64.as_datatype_enum
 _VARIANT, _RESOURCE = tf.variant.as_datatype_enum, tf.resource.as_datatype_enum
+# Data set ops whose elements can be had by index, with the same result as by iteration.
+_INDEXABLE_OPS = frozenset(
+  ["TakeDataset", "SkipDataset", "OptionsDataset", "PrefetchDataset", "ReduceDataset"]
+)
 
 
-def rewrite_reduces(graph_def: tf.compat.v1.GraphDef) -> None:
-  """Replaces every `ReduceDataset` node of a graph and its function library, in place."""
+@dataclasses.dataclass
+class _Source:
+  """How a loop gets its elements: loop variables beside the state, and code in three places."""
+
+  before: list[node_def_pb2.NodeDef]
+  types: list[int]
+  inputs: list[str]
+  condition: tuple[list[node_def_pb2.NodeDef], str]
+  body: list[node_def_pb2.NodeDef]
+  next_values: list[str]
+
+
+def rewrite_reduces(graph_def: tf.compat.v1.GraphDef, by_index: bool) -> None:
+  """Replaces every `ReduceDataset` node of a graph and its function library, in place.
+
+  Args:
+    graph_def: The graph.
+    by_index: Whether the data sets fed to the graph are plain pipelines over arrays.
+  """
   library = {function.signature.name: function for function in graph_def.library.function}
+  by_index = by_index and _keeps_indices(graph_def)
   added: list[function_pb2.FunctionDef] = []
-  _rewrite_nodes(graph_def.node, library, "", added, in_function=False)
+  _rewrite_nodes(graph_def.node, library, "", added, False, by_index)
   for name, function in library.items():
-    replaced = _rewrite_nodes(function.node_def, library, name + "_", added, in_function=True)
+    replaced = _rewrite_nodes(function.node_def, library, name + "_", added, True, by_index)
     for key, source in function.ret.items():
       function.ret[key] = _rename_output(source, replaced)
   graph_def.library.function.extend(added)
 
 
-def _rewrite_nodes(nodes, library: dict, prefix: str, added: list, in_function: bool) -> set[str]:
+def _keeps_indices(graph_def: tf.compat.v1.GraphDef) -> bool:
+  """Whether what the graph itself does to its data sets leaves them indexable."""
+  functions = (function.node_def for function in graph_def.library.function)
+  nodes = (node for part in (graph_def.node, *functions) for node in part)
+  return all(node.op in _INDEXABLE_OPS for node in nodes if node.op.endswith(_DATASET_ENDINGS))
+
+
+_DATASET_ENDINGS = ("Dataset", "DatasetV2", "DatasetV3", "DatasetV4", "DatasetFromGraph")
+
+
+def _rewrite_nodes(
+  nodes, library: dict, prefix: str, added: list, in_function: bool, by_index: bool
+) -> set[str]:
   reduces = [node for node in nodes if node.op == "ReduceDataset"]
   replaced = {node.name for node in reduces}
   for node in reduces:
-    nodes.extend(_replace(node, library[node.attr["f"].func.name], prefix, added, in_function))
+    step = library[node.attr["f"].func.name]
+    nodes.extend(_replace(node, step, prefix, added, in_function, by_index))
   if in_function and replaced:
     for node in nodes:
       for i, source in enumerate(node.input):
@@ -48,63 +89,104 @@ def _replace(
   prefix: str,
   added: list[function_pb2.FunctionDef],
   in_function: bool,
+  by_index: bool,
 ) -> list[node_def_pb2.NodeDef]:
   """Turns `reduce` into a `While` node; returns the nodes to add before it."""
   state_types = list(reduce.attr["Tstate"].list.type)
   captured_types = list(reduce.attr["Targuments"].list.type)
   arguments = range(len(state_types), len(step.signature.input_arg) - len(captured_types))
-  element_types = [step.signature.input_arg[i].type for i in arguments]
   elements = {
-    "output_types": _types(element_types),
+    "output_types": _types([step.signature.input_arg[i].type for i in arguments]),
     "output_shapes": _shapes([_argument_shape(step, i) for i in arguments]),
   }
   data = [name for name in reduce.input if not name.startswith("^")]
   control = [name for name in reduce.input if name.startswith("^")]
-  dataset, state = data[0], data[1 : 1 + len(state_types)]
-  captured = data[1 + len(state_types) :]
-
-  def output(node: str, argument: str) -> str:
-    return f"{node}:{argument}:0" if in_function else f"{node}:0"
-
-  iterator, make, first = (f"{reduce.name}/{part}" for part in ("iterator", "make", "first"))
-  handle = output(iterator, "handle")
-  before = [
-    _node("AnonymousIteratorV3", iterator, control, elements),
-    _node("MakeIterator", make, [dataset, handle], {}),
-    _node("IteratorGetNextAsOptional", first, [handle, f"^{make}"], elements),
-  ]
+  state, captured = data[1 : 1 + len(state_types)], data[1 + len(state_types) :]
+  make_source = _indexed if by_index else _iterated
+  source = make_source(reduce.name, data[0], control, elements, len(state_types), in_function)
 
   name = (prefix + reduce.name).replace("/", "_") + "_" + step.signature.name
-  loop_types = [*state_types, _VARIANT, _RESOURCE, *captured_types]
-  added.append(_condition(name + "_condition", loop_types, len(state_types)))
-  added.append(_body(name + "_body", step, loop_types, len(state_types), elements))
-  state_shapes = reduce.attr["output_shapes"].list.shape
-  scalar = tf.TensorShape([]).as_proto()
+  loop_types = [*state_types, *source.types, *captured_types]
+  added.append(_condition(name + "_condition", loop_types, source))
+  added.append(_body(name + "_body", step, loop_types, len(state_types), len(arguments), source))
   unknown = tf.TensorShape(None).as_proto()
-  shapes = [*state_shapes, scalar, scalar, *[unknown] * len(captured_types)]
+  others = [unknown] * (len(source.types) + len(captured_types))
   loop = _node(
     "While",
     reduce.name,
-    [*state, output(first, "optional"), handle, *captured, *control],
+    [*state, *source.inputs, *captured, *control],
     {
       "T": _types(loop_types),
       "cond": _function(name + "_condition"),
       "body": _function(name + "_body"),
-      "output_shapes": _shapes(shapes),
+      "output_shapes": _shapes([*reduce.attr["output_shapes"].list.shape, *others]),
       # One step at a time: a step may update variables that the next one reads.
       "parallel_iterations": attr_value_pb2.AttrValue(i=1),
       "_lower_using_switch_merge": attr_value_pb2.AttrValue(b=True),
     },
   )
   reduce.CopyFrom(loop)
-  return before
+  return source.before
 
 
-def _condition(name: str, loop_types: list[int], num_states: int) -> function_pb2.FunctionDef:
+def _iterated(
+  name: str, dataset: str, control: list[str], elements: dict, first: int, in_function: bool
+) -> _Source:
+  """Reads the next element, wrapped as an optional, while the body works on this one."""
+  iterator, make, head = f"{name}/iterator", f"{name}/make", f"{name}/first"
+  handle = _output(iterator, "handle", in_function)
+  optional, loop_handle = f"v{first}", f"v{first + 1}"
+  return _Source(
+    before=[
+      _node("AnonymousIteratorV3", iterator, control, elements),
+      _node("MakeIterator", make, [dataset, handle], {}),
+      _node("IteratorGetNextAsOptional", head, [handle, f"^{make}"], elements),
+    ],
+    types=[_VARIANT, _RESOURCE],
+    inputs=[_output(head, "optional", in_function), handle],
+    condition=([_node("OptionalHasValue", "test", [optional], {})], "test:has_value:0"),
+    body=[
+      _node("OptionalGetValue", "element", [optional], elements),
+      _node("IteratorGetNextAsOptional", "next", [loop_handle], elements),
+    ],
+    next_values=["next:optional:0", loop_handle],
+  )
+
+
+def _indexed(
+  name: str, dataset: str, control: list[str], elements: dict, first: int, in_function: bool
+) -> _Source:
+  """Counts up to the number of elements and takes each by its index."""
+  zero, count = f"{name}/zero", f"{name}/count"
+  index, loop_count, loop_dataset = (f"v{first + i}" for i in range(3))
+  of_int64 = {"T": attr_value_pb2.AttrValue(type=_INT64)}
+  return _Source(
+    before=[
+      _constant(zero, 0),
+      _node("DatasetCardinality", count, [dataset, *control], {}),
+    ],
+    types=[_INT64, _INT64, _VARIANT],
+    inputs=[
+      _output(zero, "output", in_function),
+      _output(count, "cardinality", in_function),
+      dataset,
+    ],
+    condition=([_node("Less", "test", [index, loop_count], of_int64)], "test:z:0"),
+    body=[
+      _node("GetElementAtIndex", "element", [loop_dataset, index], elements),
+      _constant("one", 1),
+      _node("AddV2", "next", [index, "one:output:0"], of_int64),
+    ],
+    next_values=["next:z:0", loop_count, loop_dataset],
+  )
+
+
+def _condition(name: str, loop_types: list[int], source: _Source) -> function_pb2.FunctionDef:
   function = function_pb2.FunctionDef(signature=_signature(name, loop_types))
-  function.signature.output_arg.add(name="go_on", type=tf.bool.as_datatype_enum)
-  function.node_def.append(_node("OptionalHasValue", "has_value", [f"v{num_states}"], {}))
-  function.ret["go_on"] = "has_value:has_value:0"
+  function.signature.output_arg.add(name="go_on", type=_BOOL)
+  nodes, result = source.condition
+  function.node_def.extend(nodes)
+  function.ret["go_on"] = result
   return function
 
 
@@ -113,39 +195,28 @@ def _body(
   step: function_pb2.FunctionDef,
   loop_types: list[int],
   num_states: int,
-  elements: dict[str, attr_value_pb2.AttrValue],
+  num_elements: int,
+  source: _Source,
 ) -> function_pb2.FunctionDef:
   function = function_pb2.FunctionDef(signature=_signature(name, loop_types))
   variables = [f"v{i}" for i in range(len(loop_types))]
-  for i, loop_type in enumerate(loop_types):
-    function.signature.output_arg.add(name=f"r{i}", type=loop_type)
-    function.ret[f"r{i}"] = variables[i]
-  optional, handle = variables[num_states], variables[num_states + 1]
-  num_elements = len(elements["output_types"].list.type)
+  captured = variables[num_states + len(source.types) :]
   arguments = [
     *variables[:num_states],
     *(f"element:components:{i}" for i in range(num_elements)),
-    *variables[num_states + 2 :],
+    *captured,
   ]
-  function.node_def.extend(
-    [
-      _node("OptionalGetValue", "element", [optional], elements),
-      _node(
-        "StatefulPartitionedCall",
-        "step",
-        arguments,
-        {
-          "Tin": _types([argument.type for argument in step.signature.input_arg]),
-          "Tout": _types(loop_types[:num_states]),
-          "f": _function(step.signature.name),
-        },
-      ),
-      _node("IteratorGetNextAsOptional", "next", [handle], elements),
-    ]
-  )
-  for i in range(num_states):
-    function.ret[f"r{i}"] = f"step:output:{i}"
-  function.ret[f"r{num_states}"] = "next:optional:0"
+  call = {
+    "Tin": _types([argument.type for argument in step.signature.input_arg]),
+    "Tout": _types(loop_types[:num_states]),
+    "f": _function(step.signature.name),
+  }
+  function.node_def.extend(source.body)
+  function.node_def.append(_node("StatefulPartitionedCall", "step", arguments, call))
+  results = [*(f"step:output:{i}" for i in range(num_states)), *source.next_values, *captured]
+  for i, (loop_type, result) in enumerate(zip(loop_types, results, strict=True)):
+    function.signature.output_arg.add(name=f"r{i}", type=loop_type)
+    function.ret[f"r{i}"] = result
   function.signature.control_output.append("step")
   function.control_ret["step"] = "step"
   function.signature.is_stateful = True
@@ -164,7 +235,20 @@ def _argument_shape(function: function_pb2.FunctionDef, index: int):
   return shapes[0] if shapes else tf.TensorShape(None).as_proto()
 
 
-def _node(op: str, name: str, inputs: list[str], attributes: dict) -> node_def_pb2.NodeDef:
+def _output(node: str, argument: str, in_function: bool) -> str:
+  return f"{node}:{argument}:0" if in_function else f"{node}:0"
+
+
+def _constant(name: str, value: int) -> node_def_pb2.NodeDef:
+  tensor = tf.make_tensor_proto(value, tf.int64)
+  attributes = {
+    "dtype": attr_value_pb2.AttrValue(type=_INT64),
+    "value": attr_value_pb2.AttrValue(tensor=tensor),
+  }
+  return _node("Const", name, [], attributes)
+
+
+def _node(op: str, name: str, inputs: Iterable[str], attributes: dict) -> node_def_pb2.NodeDef:
   node = node_def_pb2.NodeDef(op=op, name=name, input=inputs)
   for key, value in attributes.items():
     node.attr[key].CopyFrom(value)

@@ -16,11 +16,51 @@ from tensorflow_federated.python.core.impl.utils import tensorflow_utils
 from tff_momentum.runtime import types
 
 
-def to_leaves(value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
-  """Returns the tensors of `value`, checked against `type_spec`; data sets become their variants."""
-  leaves: list[tf.Tensor] = []
-  _append_leaves(value, type_spec, leaves)
-  return leaves
+# Pipelines of these alone give the same elements by index as by iteration.
+_PLAIN_DATASETS = frozenset(
+  f"_{kind}Dataset"
+  for kind in (
+    "TensorSlice",
+    "Tensor",
+    "Range",
+    "Batch",
+    "Take",
+    "Skip",
+    "Concatenate",
+    "Prefetch",
+    "Options",
+  )
+)
+
+
+class Intake:
+  """Takes Python values apart, and notes whether all data sets among them are plain pipelines."""
+
+  def __init__(self) -> None:
+    self.all_plain = True
+
+  def leaves(self, value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
+    """Returns the tensors of `value`, checked against its type; data sets become their variants."""
+    leaves: list[tf.Tensor] = []
+    self._append(value, type_spec, leaves)
+    return leaves
+
+  def _append(self, value: Any, type_spec: tff.Type, leaves: list[tf.Tensor]) -> None:
+    if isinstance(type_spec, tff.TensorType):
+      leaves.append(_to_tensor(value, type_spec))
+    elif isinstance(type_spec, tff.SequenceType):
+      dataset = _to_dataset(value, type_spec)
+      self.all_plain = self.all_plain and _is_plain(dataset)
+      leaves.append(dataset._variant_tensor)
+    elif isinstance(type_spec, tff.StructType):
+      for element, element_type in zip(elements_of(value, type_spec), type_spec, strict=True):
+        self._append(element, element_type, leaves)
+    else:
+      raise TypeError(f"Expected a value made of tensors and sequences, found {type_spec}.")
+
+
+def _is_plain(dataset: tf.data.Dataset) -> bool:
+  return type(dataset).__name__ in _PLAIN_DATASETS and all(map(_is_plain, dataset._inputs()))
 
 
 def elements_of(value: Any, type_spec: tff.StructType) -> list[Any]:
@@ -51,18 +91,6 @@ def _elements(value: Any, type_spec: tff.StructType) -> list[Any]:
   return [element for _, element in tff.structure.iter_elements(struct)]
 
 
-def _append_leaves(value: Any, type_spec: tff.Type, leaves: list[tf.Tensor]) -> None:
-  if isinstance(type_spec, tff.TensorType):
-    leaves.append(_to_tensor(value, type_spec))
-  elif isinstance(type_spec, tff.SequenceType):
-    leaves.append(_to_variant(value, type_spec))
-  elif isinstance(type_spec, tff.StructType):
-    for element, element_type in zip(elements_of(value, type_spec), type_spec, strict=True):
-      _append_leaves(element, element_type, leaves)
-  else:
-    raise TypeError(f"Expected a value made of tensors and sequences, found the type {type_spec}.")
-
-
 def _to_tensor(value: Any, type_spec: tff.TensorType) -> tf.Tensor:
   dtype = tf.as_dtype(type_spec.dtype.type)
   if isinstance(value, tf.Variable):
@@ -82,7 +110,7 @@ def _to_tensor(value: Any, type_spec: tff.TensorType) -> tf.Tensor:
   return value
 
 
-def _to_variant(value: Any, type_spec: tff.SequenceType) -> tf.Tensor:
+def _to_dataset(value: Any, type_spec: tff.SequenceType) -> tf.data.Dataset:
   if isinstance(value, list):
     value = tensorflow_utils.make_data_set_from_elements(None, value, type_spec.element)
   if not isinstance(value, tf.data.Dataset):
@@ -90,7 +118,7 @@ def _to_variant(value: Any, type_spec: tff.SequenceType) -> tf.Tensor:
       f"Expected a tf.data.Dataset or a list for the type {type_spec}, found {type(value).__name__}."
     )
   _check_element(value.element_spec, type_spec)
-  return value._variant_tensor
+  return value
 
 
 _accepted: dict[tuple, tff.SequenceType] = {}
