@@ -79,7 +79,7 @@ def qsgd_round(v: tf.Tensor, u: tf.Tensor, bits: int) -> tf.Tensor:
   low = tf.floor(scaled)
   # The norm may have been rounded to below the largest entry, whose level would then be s + 1.
   level = tf.minimum(low + tf.cast(u < scaled - low, v.dtype), s)
-  return norm * tf.sign(v) * level / s
+  return norm * (tf.sign(v) * level / s)
 
 
 def quantiser(value: Quantiser | str) -> Quantiser:
