@@ -11,7 +11,11 @@ import argparse
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# This folder's own modules must not be taken for libraries of the same name.
+HERE = os.path.dirname(os.path.abspath(__file__))
+if HERE in sys.path:
+  sys.path.remove(HERE)
+sys.path.insert(0, os.path.dirname(HERE))
 
 
 def main(argv: list[str]) -> int:

@@ -77,9 +77,19 @@ def read(folder: pathlib.Path) -> Run:
     raise Unusable(
       "the run has not finished (no summary.json); run the same command again to go on."
     )
+  if folder.name in _pruned(folder.parent):
+    raise Unusable("the sweep it belongs to pruned it; sweep.md beside it has its value.")
   columns = _columns(folder / "metrics.csv")
   diverged = bool(_json(folder / "summary.json").get("diverged")) or _ends_badly(columns)
   return Run(folder, config, columns, diverged)
+
+
+def _pruned(folder: pathlib.Path) -> set[str]:
+  """The cells that a sweep in this folder stopped early: shorter runs, not to be compared with whole ones."""
+  if not (folder / "sweep.json").exists():
+    return set()
+  cells = _json(folder / "sweep.json").get("cells", [])
+  return {cell["name"] for cell in cells if cell.get("state") == "pruned"}
 
 
 def _json(path: pathlib.Path) -> dict[str, Any]:

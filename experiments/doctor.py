@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Says what works on this machine and what does not: a green or red line each, with the fix.
+
+    python experiments/doctor.py [--data_dir=DIR] [--ray=ADDRESS]
+
+Exit code 1 if a line is red. What needs TensorFlow runs in processes of its own with a time limit, so that
+a crash or a hang there is a red line too.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+
+# This folder's own modules must not be taken for libraries of the same name.
+HERE = os.path.dirname(os.path.abspath(__file__))
+if HERE in sys.path:
+  sys.path.remove(HERE)
+sys.path.insert(0, os.path.dirname(HERE))
+
+from experiments import doctor_checks
+from experiments.doctor_checks import INSTALL, Line
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+  """A check by name; `seconds` is the time limit of one that runs in its own process."""
+
+  name: str
+  function: Callable[[argparse.Namespace], Line]
+  seconds: float | None = None
+
+
+CHECKS = (
+  Check("python", doctor_checks.python),
+  Check("packages", doctor_checks.packages),
+  Check("disk", doctor_checks.disk),
+  Check("memory", doctor_checks.memory),
+  Check("data", doctor_checks.data),
+  Check("devices", doctor_checks.devices, seconds=120),
+  Check("training", doctor_checks.training, seconds=180),
+  Check("tff worker", doctor_checks.tff_worker, seconds=180),
+  Check("ray", doctor_checks.ray, seconds=120),
+)
+
+
+def perform(check: Check, arguments: argparse.Namespace) -> Line:
+  """Runs a check here; a crash of it is a red line."""
+  try:
+    return check.function(arguments)
+  except Exception as error:
+    said = " ".join(str(error).split())[:200]
+    return Line(False, f"{type(error).__name__}: {said}", INSTALL)
+
+
+def perform_apart(check: Check, argv: list[str]) -> Line:
+  """Runs a check in a process of its own, so that nothing it does can end or hold up this one."""
+  with tempfile.TemporaryDirectory() as folder:
+    answer = pathlib.Path(folder) / "answer.json"
+    command = [sys.executable, __file__, *argv, f"--only={check.name}", f"--answer={answer}"]
+    # Output goes to a file: a process left behind by the check must not keep a pipe open.
+    with open(pathlib.Path(folder) / "output", "w+b") as output:
+      try:
+        code = subprocess.run(
+          command,
+          stdin=subprocess.DEVNULL,
+          stdout=output,
+          stderr=output,
+          timeout=check.seconds,
+          cwd=os.getcwd(),
+        ).returncode
+      except subprocess.TimeoutExpired:
+        return Line(
+          False,
+          f"no answer within {check.seconds:g} s",
+          "try again on an idle machine; then " + INSTALL,
+        )
+      if answer.exists():
+        return Line(**json.loads(answer.read_text(encoding="utf-8")))
+      output.seek(0)
+      said = output.read().decode(errors="replace").strip().splitlines()
+  how = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
+  return Line(False, f"{how}: {said[-1][:200] if said else 'it said nothing'}", INSTALL)
+
+
+def main(argv: list[str]) -> int:
+  """Prints a line for each check; returns 1 if one is red."""
+  parser = argparse.ArgumentParser(
+    prog="doctor.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument("--data_dir", help="the folder of the data sets, with tff/ and tfds/ in it")
+  parser.add_argument("--ray", metavar="ADDRESS", help="try the Ray cluster at this address")
+  parser.add_argument(
+    "--only", choices=[check.name for check in CHECKS], help="run this check alone"
+  )
+  parser.add_argument("--answer", help=argparse.SUPPRESS)
+  arguments = parser.parse_args(argv)
+  checks = [check for check in CHECKS if arguments.only in (None, check.name)]
+  if arguments.answer:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    line = perform(checks[0], arguments)
+    pathlib.Path(arguments.answer).write_text(
+      json.dumps(dataclasses.asdict(line)), encoding="utf-8"
+    )
+    return 0
+  asked = [a for a in argv if not a.startswith("--only")]
+  red = 0
+  for check in checks:
+    line = perform_apart(check, asked) if check.seconds else perform(check, arguments)
+    print(shown(check.name, line), flush=True)
+    red += not line.ok
+  print("Everything works." if not red else f"{red} of {len(checks)} checks failed.")
+  return 1 if red else 0
+
+
+def shown(name: str, line: Line) -> str:
+  """A check's line: green or red on a terminal, with a mark that does without colour."""
+  mark = "ok " if line.ok else "BAD"
+  if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+    mark = f"\033[{32 if line.ok else 31}m{mark}\033[0m"
+  fix = "" if line.ok or not line.fix else f"\n{'':15} fix: {line.fix}"
+  return f"{mark} {name:10}  {line.found}{fix}"
+
+
+if __name__ == "__main__":
+  sys.exit(main(sys.argv[1:]))
