@@ -18,10 +18,9 @@ import tempfile
 from collections.abc import Callable
 
 # This folder's own modules must not be taken for libraries of the same name.
-HERE = os.path.dirname(os.path.abspath(__file__))
-if HERE in sys.path:
-  sys.path.remove(HERE)
-sys.path.insert(0, os.path.dirname(HERE))
+if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
+  del sys.path[0]
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from experiments import doctor_checks
 from experiments.doctor_checks import INSTALL, Line
