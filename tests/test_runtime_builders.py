@@ -11,10 +11,7 @@ from tff_momentum import runtime
 
 @pytest.fixture(scope="module")
 def contexts():
-  made = {
-    n: runtime.create_inprocess_context("cpu", max_clients_in_flight=n)
-    for n in (1, 3)
-  }
+  made = {n: runtime.create_inprocess_context("cpu", max_clients_in_flight=n) for n in (1, 3)}
   made["worker"] = runtime.create_worker_context()
   return made
 

@@ -172,9 +172,7 @@ def stateful_clients(values):
 
 
 def _records():
-  return tf.data.Dataset.from_tensor_slices(
-    collections.OrderedDict(b=[6.0, 9.0], a=[2.0, 3.0])
-  )
+  return tf.data.Dataset.from_tensor_slices(collections.OrderedDict(b=[6.0, 9.0], a=[2.0, 3.0]))
 
 
 CASES = {
@@ -276,7 +274,9 @@ def test_cohorts_of_different_size_are_refused(contexts):
 def test_an_error_names_the_client_and_the_operation(contexts):
   @tff.tensorflow.computation(np.int32)
   def fail_on_seven(x):
-    with tf.control_dependencies([tf.debugging.Assert(tf.not_equal(x, 7), ["seven is bad"], name="no_seven")]):
+    with tf.control_dependencies(
+      [tf.debugging.Assert(tf.not_equal(x, 7), ["seven is bad"], name="no_seven")]
+    ):
       return tf.identity(x)
 
   @tff.federated_computation(CLIENT_INTS)

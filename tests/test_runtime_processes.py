@@ -24,7 +24,9 @@ def test_the_worker_ends_with_its_program():
   done = _run("tests.runtime_endings")
   assert done.returncode == 0, done.stderr
   lines = [line.split() for line in done.stdout.splitlines()]
-  assert [(name, left) for name, _, left, *_ in lines] == [(e, "0") for e in runtime_endings.ENDINGS]
+  assert [(name, left) for name, _, left, *_ in lines] == [
+    (e, "0") for e in runtime_endings.ENDINGS
+  ]
   assert "Exception ignored" not in done.stderr
 
 

@@ -1,9 +1,10 @@
 """Brings a TFF computation into the form that the planner reads.
 
 Only the parts of TFF's compiler that change structure are used: secure aggregations become their
-plain bodies, composite intrinsics (sum, mean, min, max, arithmetic) become aggregates and TensorFlow,
-and everything is flattened to call-dominant form, a list of calls in dependency order. TFF's own graph
-optimisation is left out: TensorFlow runs it on the fused functions, where it sees more.
+plain bodies, composite intrinsics (sum, mean, min, max, arithmetic) become aggregates and
+TensorFlow, and everything is flattened to call-dominant form, a list of calls in dependency order.
+TFF's own graph optimisation is left out: TensorFlow runs it on the fused functions, where it sees
+more.
 """
 
 import tensorflow_federated as tff

@@ -1,4 +1,4 @@
-"""The in-process execution context: TFF computations as a few TensorFlow functions and a pool of devices."""
+"""The in-process execution context: a computation as a few TensorFlow functions over a pool of devices."""
 
 import weakref
 from collections.abc import Iterator, Sequence
@@ -154,7 +154,7 @@ class _Run:
 
 
 class _FoldState:
-  """Running aggregates of a pass; clients are added in blocks of fixed size, so bits depend on order alone."""
+  """Running aggregates of a pass; blocks of fixed size, so that bits depend on the order alone."""
 
   def __init__(self, fold: stages.Fold, server: dict[Node, list[tf.Tensor]]):
     self._fold = fold

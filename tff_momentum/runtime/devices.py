@@ -1,7 +1,8 @@
 """Which devices run clients, and with how many threads.
 
-On CPUs many clients at once, each on one thread, beat one client on all threads: small kernels do not split well. The number
-of threads can only be chosen before TensorFlow starts its runtime, so this must come first in a program.
+On CPUs many clients at once, each on one thread, beat one client on all threads: small kernels do
+not split well. The number of threads can only be chosen before TensorFlow starts its runtime, so
+this must come first in a program.
 """
 
 import os
@@ -59,8 +60,8 @@ def available_cores() -> int:
 def find_devices(devices: str | list[str]) -> list[str]:
   """Returns the full names of the logical devices that `devices` stands for, setting them up if need be.
 
-  `"auto"`: all GPUs, with memory growth, or the CPU. `"cpu"` or `"gpu"`: all of that kind. `"cpu:4"`: four logical
-  CPU devices. A list: TensorFlow device names, taken as they are.
+  `"auto"`: all GPUs, with memory growth, or the CPU. `"cpu"` or `"gpu"`: all of that kind.
+  `"cpu:4"`: four logical CPU devices. A list: TensorFlow device names, taken as they are.
   """
   if not isinstance(devices, str):
     known = {device.name for device in tf.config.list_logical_devices()}
@@ -93,7 +94,7 @@ def _split_cpu(count: int) -> list[str]:
   found = [_TASK + device.name for device in tf.config.list_logical_devices("CPU")]
   if len(found) < count:
     raise RuntimeError(
-      f"Expected {count} logical CPU devices, found {len(found)}; call set_execution_context before any other "
-      "TensorFlow operation."
+      f"Expected {count} logical CPU devices, found {len(found)}; call set_execution_context "
+      "before any other TensorFlow operation."
     )
   return found[:count]

@@ -1,7 +1,7 @@
 """Runs local (unplaced) building blocks while a TensorFlow function is being traced.
 
-Values are nests of tuples of symbolic tensors (see `types`), functions are Python callables. Whatever is called
-here becomes part of one TensorFlow function.
+Values are nests of tuples of symbolic tensors (see `types`), functions are Python callables.
+Whatever is called here becomes part of one TensorFlow function.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """Runs one function for each client of a cohort, several at a time, and yields the results in cohort order.
 
-A runtime differs from another only in its executor: the interpreter hands over a pass's function, the shared values, and the
-clients' own values, and takes results in order.
+A runtime differs from another only in its executor: the interpreter hands over a pass's function,
+the shared values, and the clients' own values, and takes results in order.
 """
 
 import collections
@@ -30,8 +30,8 @@ class ClientExecutor(Protocol):
 class ThreadExecutor:
   """Runs clients on a pool of local devices, `slots` at a time on each.
 
-  Client i runs on device i mod n: which device computes what is a function of the cohort alone, so that the bits of a run
-  do not depend on timing even where devices differ.
+  Client i runs on device i mod n: which device computes what is a function of the cohort alone, so
+  that the bits of a run do not depend on timing even where devices differ.
   """
 
   def __init__(self, devices: Sequence[str], slots: int):

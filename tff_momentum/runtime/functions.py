@@ -1,7 +1,8 @@
 """Traces Python code into a TensorFlow function that is called with and returns flat lists of tensors.
 
-The function is called through TensorFlow's eager runtime directly: the arguments are known to be tensors in the right
-order, so the usual handling of Python structures, which costs more than a small client's training step, is not needed.
+The function is called through TensorFlow's eager runtime directly: the arguments are known to be
+tensors in the right order, so the usual handling of Python structures, which costs more than a
+small client's training step, is not needed.
 """
 
 import collections
@@ -83,7 +84,7 @@ def _hide(graph: func_graph_lib.FuncGraph, operations: set) -> None:
 
 
 def _register_library(owner: object, graph: func_graph_lib.FuncGraph) -> None:
-  """Makes the imported functions that `graph` calls known to the runtime for as long as `owner` lives."""
+  """Makes the functions that `graph` imported known to the runtime while `owner` lives."""
   names = []
   for name, function in graph._functions.items():
     if isinstance(function, atomic_function.AtomicFunction):

@@ -1,8 +1,9 @@
 """Turns the TensorFlow graph inside a TFF computation into one that can be part of a larger function.
 
-TFF writes graphs for a session: variables are shared by name, an initialise op is run first, and a feed may be
-consumed by control edges. Inside a function every call needs variables of its own (clients run at the same
-time), initialisation must be ordered by edges, and only what the results need may be imported.
+TFF writes graphs for a session: variables are shared by name, an initialise op is run first, and a
+feed may be consumed by control edges. Inside a function every call needs variables of its own
+(clients run at the same time), initialisation must be ordered by edges, and only what the results
+need may be imported.
 """
 
 import collections

@@ -1,8 +1,8 @@
 """Rewrites `Dataset.reduce` as a while loop inside the graph.
 
 TensorFlow's reduce kernel instantiates (and optimises) its function anew on every call, which costs
-more than a small client's whole training, and keeps its body on the CPU. A `While` op is part of the
-caller's graph: it is optimised once, and its body runs on the caller's device.
+more than a small client's whole training, and keeps its body on the CPU. A `While` op is part of
+the caller's graph: it is optimised once, and its body runs on the caller's device.
 
 The loop reads its elements from an iterator, or, where the data set is known to be a plain pipeline
 over arrays, by their index: making an iterator and fetching from it cost a thread switch each.

@@ -1,9 +1,10 @@
 """Reads a computation in call-dominant form as a graph of placed values.
 
-Each value is a `Node`: an input, the result of local code at the server or at every client, or an aggregate. A
-value that is the same for all clients (a broadcast) is the server's node itself. The `level` of a node is the
-number of passes over the clients that must be over before it can be computed, so that all server nodes of a level
-can become one TensorFlow function, and all client nodes of a level another.
+Each value is a `Node`: an input, the result of local code at the server or at every client, or an
+aggregate. A value that is the same for all clients (a broadcast) is the server's node itself. The
+`level` of a node is the number of passes over the clients that must be over before it can be
+computed, so that all server nodes of a level can become one TensorFlow function, and all client
+nodes of a level another.
 """
 
 import dataclasses

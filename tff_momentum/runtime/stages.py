@@ -1,8 +1,9 @@
 """Groups a plan's nodes into stages and traces each stage as one TensorFlow function.
 
-A computation runs as: server stage 0, pass 0 over the clients, server stage 1, pass 1, ... A pass runs one function for each
-client and folds its results into all aggregates of that level with another. A client value that a later pass (or the
-caller) needs is kept for each client; everything else dies with the client's function.
+A computation runs as: server stage 0, pass 0 over the clients, server stage 1, pass 1, ... A pass
+runs one function for each client and folds its results into all aggregates of that level with
+another. A client value that a later pass (or the caller) needs is kept for each client; everything
+else dies with the client's function.
 """
 
 import dataclasses

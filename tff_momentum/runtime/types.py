@@ -1,8 +1,8 @@
 """How a value of a TFF type is laid out inside the runtime.
 
-A tensor is a `tf.Tensor`, a sequence is the variant tensor of its `tf.data.Dataset`, a struct is a plain
-tuple in the order of its type. A value is therefore a nest of tuples whose leaves are tensors, and can be
-flattened without looking at names or Python containers.
+A tensor is a `tf.Tensor`, a sequence is the variant tensor of its `tf.data.Dataset`, a struct is a
+plain tuple in the order of its type. A value is therefore a nest of tuples whose leaves are
+tensors, and can be flattened without looking at names or Python containers.
 """
 
 import collections
@@ -47,8 +47,8 @@ def unflatten(type_spec: tff.Type, leaves: Iterator[Any]) -> Any:
 def element_structure(type_spec: tff.Type) -> Any:
   """Returns the `tf.data` element structure of a sequence's element type.
 
-  Named structs become `OrderedDict`s and unnamed ones tuples, whatever their Python container was, which
-  is also how TFF hands data sets to its TensorFlow computations.
+  Named structs become `OrderedDict`s and unnamed ones tuples, whatever their Python container was,
+  which is also how TFF hands data sets to its TensorFlow computations.
   """
 
   def to_standard_container(inner: tff.Type) -> tuple[tff.Type, bool]:

@@ -15,7 +15,6 @@ from tensorflow_federated.python.core.impl.utils import tensorflow_utils
 
 from tff_momentum.runtime import types
 
-
 # Pipelines of these alone give the same elements by index as by iteration.
 _PLAIN_DATASETS = frozenset(
   f"_{kind}Dataset"
@@ -96,9 +95,8 @@ def _to_tensor(value: Any, type_spec: tff.TensorType) -> tf.Tensor:
   if isinstance(value, tf.Variable):
     value = value.read_value()
   if not isinstance(value, tf.Tensor):
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind not in "USO":
-      if not np.can_cast(value.dtype, type_spec.dtype, "safe"):
-        raise TypeError(f"Expected a value of type {type_spec}, found dtype {value.dtype}.")
+    if _loses_precision(value, type_spec):
+      raise TypeError(f"Expected a value of type {type_spec}, found dtype {value.dtype}.")
     try:
       value = tf.convert_to_tensor(value, dtype)
     except (TypeError, ValueError) as error:
@@ -108,6 +106,11 @@ def _to_tensor(value: Any, type_spec: tff.TensorType) -> tf.Tensor:
       f"Expected a value of type {type_spec}, found dtype {value.dtype.name} and shape {value.shape}."
     )
   return value
+
+
+def _loses_precision(value: Any, type_spec: tff.TensorType) -> bool:
+  is_number = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind not in "USO"
+  return is_number and not np.can_cast(value.dtype, type_spec.dtype, "safe")
 
 
 def _to_dataset(value: Any, type_spec: tff.SequenceType) -> tf.data.Dataset:

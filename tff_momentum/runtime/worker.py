@@ -1,9 +1,11 @@
 """TFF's own worker process, started with a time limit and ended together with this process.
 
-The worker is the child of a small shell that waits for the end of a pipe held open by this process. Whatever
-ends this process (exit, exception, signal, kill -9) closes the pipe, and the shell ends the worker.
+The worker is the child of a small shell that waits for the end of a pipe held open by this process.
+Whatever ends this process (exit, exception, signal, kill -9) closes the pipe, and the shell ends
+the worker.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -39,7 +41,7 @@ class WorkerProcess:
       f"--port={self.port}",
       f"--max_concurrent_computation_calls={max_concurrent_calls}",
     ]
-    self._output = tempfile.TemporaryFile()
+    self._output = tempfile.TemporaryFile()  # noqa: SIM115 (kept open as long as the worker lives)
     # A session of its own: Ctrl-C reaches this process only, which then ends the worker.
     self._shell = subprocess.Popen(
       ["/bin/sh", "-c", _SHELL, "sh", *command],
@@ -88,10 +90,8 @@ def worker_binary() -> str:
 
 
 def _stop(shell: subprocess.Popen) -> None:
-  try:
+  with contextlib.suppress(ProcessLookupError):
     os.killpg(shell.pid, signal.SIGKILL)
-  except ProcessLookupError:
-    pass
   shell.wait()
   if shell.stdin is not None:
     shell.stdin.close()
