@@ -88,10 +88,8 @@ def _draw(title, table, texts, x_axis, y_axis, metric) -> plt.Figure:
   (x_name, xs), (y_name, ys) = x_axis, y_axis
   with plt.rc_context({**RC, "axes.grid": False}):
     figure, axes = plt.subplots(figsize=(2.4 + 1.05 * len(xs), 1.5 + 0.72 * len(ys)))
-    image = axes.imshow(
-      table, cmap="cividis" if metric.larger_is_better else "cividis_r", aspect="auto"
-    )
-    image.cmap.set_bad("#EEEEEE")
+    colours = plt.get_cmap("cividis" if metric.larger_is_better else "cividis_r")
+    image = axes.imshow(table, cmap=colours.with_extremes(bad="#EEEEEE"), aspect="auto")
     for (i, j), text in np.ndenumerate(texts):
       value = table[i, j]
       dark = not np.isnan(value) and sum(image.cmap(image.norm(value))[:3]) < 1.5
