@@ -1,68 +1,173 @@
 """One experiment: from checked flags to a trained model and its folder."""
 
 import ast
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping
+import pathlib
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import tensorflow as tf
 import tqdm
 
 import tasks
-from experiments import output
+from experiments import board as board_lib
+from experiments import models, output
 from experiments.settings import ALGORITHM_FLAGS, TASK_FLAGS, UserError, assignments, unknown_name
 from tasks.task import Task
-from tff_momentum import algorithms
+from tff_momentum import algorithms, sizes
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.local import LocalWork
 from tff_momentum.process import build_process
+from tff_momentum.quantisation import compressed, quantiser
 from tff_momentum.runtime import set_execution_context
 from tff_momentum.simulation import loop, participation
+from tff_momentum.simulation.checkpoints import Checkpoints
+from tff_momentum.simulation.client_states import ClientStates, LmdbStore, MemoryStore
 
 # What a builder may ask for and only the task and the cohort can tell; the values stand in for them
 # while the hyperparameters are checked, before any data is loaded.
 STAND_INS: dict[str, Any] = {"num_clients": 10, "total_examples": 1000, "participation": 0.1}
 
 
-def run(flags: Any) -> None:
-  """Runs the experiment that the flags describe; raises `UserError` for what is wrong with them."""
+def run(flags: Any) -> int:
+  """Runs, or resumes, the experiment that the flags describe.
+
+  Returns the exit code; raises `UserError` for what is wrong with the flags.
+  """
   given = flag_hyperparameters(flags)
   options = task_options(flags)
-  try:
+  with users_mistakes():
     set_execution_context(
       flags.runtime, devices=flags.devices, max_clients_in_flight=flags.max_clients_in_flight
     )
     task = tasks.loader(flags.task)(seed=flags.seed, **options)
     config = resolve(flags, task, given)
-    process = build_process(
-      build_algorithm(flags.algo, given, task, config["clients_per_round"]),
-      task.model,
-      work=LocalWork(
-        epochs=config["client_epochs_per_round"] or 1,
-        steps=config["client_steps_per_round"],
-        weight_decay=flags.weight_decay,
-      ),
+    algorithm = build_algorithm(flags.algo, given, task, config["clients_per_round"])
+    if flags.compression:
+      algorithm = compressed(algorithm, flags.compression)
+    work = LocalWork(
+      epochs=config["client_epochs_per_round"] or 1,
+      steps=config["client_steps_per_round"],
+      weight_decay=flags.weight_decay,
     )
+    process = build_process(algorithm, task.model, work=work)
     cohorts = participation.uniform(len(task.clients), config["clients_per_round"], flags.seed)
-    folder = output.RunFolder.create(flags.root_output_dir, config)
-    rounds = loop.rounds(
-      process,
-      task,
-      total_rounds=config["total_rounds"],
-      participation=cohorts,
-      client_batch_size=config["client_batch_size"],
-      seed=flags.seed,
-      rounds_per_eval=flags.rounds_per_eval,
-    )
-  except ValueError as error:
-    raise UserError(str(error)) from error
+    folder = output.RunFolder.open(flags.root_output_dir, config, restart=flags.restart)
+  with contextlib.closing(folder), users_mistakes(OSError):
+    return train(flags, config, task, process, cohorts, folder)
+
+
+def train(flags: Any, config: Any, task: Task, process: Any, cohorts: Any, folder: Any) -> int:
+  """Runs the rounds that are left, with checkpoints; ends the present round when interrupted."""
+  store = client_store(flags, config, process, folder)
+  checkpoints = Checkpoints(
+    folder.path / "checkpoints", process, store, keep=flags.keep_checkpoints
+  )
+  state, _ = checkpoints.resume()
+  first, total = int(state.round), config["total_rounds"]
+  if first >= total:
+    print(f"{folder.path} is complete: {first} rounds. Ask for more with --total_rounds.")
+    return 0
   names = list(process.next.type_signature.result.metrics.member.train._asdict())
-  with folder.metrics(names) as metrics, progress_bar(config, quiet=flags.quiet) as bar:
+  with users_mistakes():
+    folder.start_metrics(names, first)
+  best = models.Best(folder.path / "checkpoints" / "best.npz")
+  board = board_lib.TensorBoard(folder.path / "tensorboard", config)
+  rounds = loop.rounds(
+    process,
+    task,
+    total_rounds=total,
+    participation=cohorts,
+    client_batch_size=config["client_batch_size"],
+    seed=flags.seed,
+    rounds_per_eval=flags.rounds_per_eval,
+    store=store,
+    state=state,
+  )
+  with Interruption() as interruption, progress_bar(config, first, quiet=flags.quiet) as bar:
     for finished in rounds:
-      metrics.write(finished.row)
+      folder.write_row(finished.row)
+      board.write(finished.row)
+      best.see(finished.row, process.weights(finished.state))
       bar.set_postfix_str(_headline(finished.row), refresh=False)
       bar.update()
+      done = finished.number + 1
+      if done == total or done % flags.rounds_per_checkpoint == 0 or interruption.asked:
+        folder.force_out()
+        best.write()
+        checkpoints.save(finished.state, {})
+      if interruption.asked and done < total:
+        break
+  store.close()
+  if done < total:
+    print(f"Stopped after round {done} of {total}; run the same command again to go on.")
+    return 130
   summary = folder.write_summary()
-  print(output.closing_words(folder, summary))
+  last = process.weights(finished.state)
+  models.export(folder.path / "model_last", process.model, last, config)
+  if best.weights():
+    models.export(folder.path / "model_best", process.model, best.weights(), config)
+  print(closing_words(folder.path, summary))
+  return 0
+
+
+def client_store(flags: Any, config: Any, process: Any, folder: Any) -> ClientStates:
+  """Where the clients' states are kept: on disk where all of them together would be large."""
+  init = loop.new_client(process, flags.seed)
+  state_bytes = sizes.dense_bytes(tf.nest.map_structure(tf.type_spec_from_value, init("")))
+  everyone = config["num_clients"] * state_bytes
+  where = flags.client_states
+  if where == "auto":
+    where = "disk" if everyone > 2**30 else "memory"
+  if where == "memory":
+    return MemoryStore(init)
+  return LmdbStore(folder.path / "client_states", init)
+
+
+class Interruption:
+  """Ctrl-C, or a batch system's SIGTERM, asks the run to end after the present round; twice ends it now."""
+
+  asked = False
+
+  def __enter__(self) -> "Interruption":
+    self._before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
+    return self
+
+  def __exit__(self, *error: object) -> None:
+    for number, handler in self._before.items():
+      signal.signal(number, handler)
+
+  def _ask(self, number: int, frame: Any) -> None:
+    if self.asked:
+      raise KeyboardInterrupt
+    self.asked = True
+    print("\nEnding after this round; once more to stop at once.", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def users_mistakes(*kinds: type[Exception]) -> Iterator[None]:
+  """What the library raises for wrong values, or these kinds of error, as a sentence for the user."""
+  try:
+    yield
+  except kinds or (ValueError, OSError) as error:
+    raise UserError(str(error)) from error
+
+
+def closing_words(folder: pathlib.Path, summary: Mapping[str, Any]) -> str:
+  """What a finished run prints: the result, and where everything is."""
+  shown = ", ".join(
+    f"{name.removeprefix('final eval/')} {value:.4g}"
+    for name, value in summary.items()
+    if name.startswith("final eval/")
+  )
+  return (
+    f"Final evaluation after {summary['rounds']} rounds: {shown}.\n"
+    f"Everything is in {folder}: config.json, metrics.csv, summary.json, tensorboard/, checkpoints/, "
+    "model_best/, model_last/."
+  )
 
 
 def flag_hyperparameters(flags: Any) -> dict[str, Any]:
@@ -72,6 +177,9 @@ def flag_hyperparameters(flags: Any) -> dict[str, Any]:
     if name in given:
       raise UserError(f"{name} is given twice, as a flag and with --set; give it once.")
     given[name] = text
+  with users_mistakes():
+    if flags.compression:
+      quantiser(flags.compression)
   return hyperparameters(flags.algo, given)
 
 
@@ -149,9 +257,12 @@ def resolve(flags: Any, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
     "client_steps_per_round": flags.client_steps_per_round,
     "client_batch_size": chosen("client_batch_size"),
     "weight_decay": flags.weight_decay,
+    "compression": flags.compression,
+    "num_clients": len(task.clients),
     "rounds_per_eval": flags.rounds_per_eval,
     "runtime": flags.runtime,
     "devices": flags.devices,
+    "max_clients_in_flight": flags.max_clients_in_flight,
     "data": task.data,
     "hyperparameters": {
       "client_learning_rate": defaults.client_learning_rate,
@@ -174,10 +285,11 @@ def literal(text: Any) -> Any:
     return text
 
 
-def progress_bar(config: Mapping[str, Any], *, quiet: bool) -> tqdm.tqdm:
+def progress_bar(config: Mapping[str, Any], first: int, *, quiet: bool) -> tqdm.tqdm:
   """A bar with the rounds per second."""
   return tqdm.tqdm(
     total=config["total_rounds"],
+    initial=first,
     desc=f"{config['task']} {config['algo']}",
     unit="round",
     disable=quiet,
@@ -194,6 +306,6 @@ def _headline(row: Mapping[str, float]) -> str:
   shown += [
     f"{name.removeprefix('eval/')} {value:.4g}"
     for name, value in row.items()
-    if name.startswith("eval/") and name not in ("eval/loss", "eval/num_examples")
+    if name.startswith("eval/") and name != "eval/loss"
   ]
   return ", ".join(shown)

@@ -3,14 +3,16 @@
 
     python experiments/run.py --task=digits --algo=scaffold
 
-One folder per experiment: config.json, metrics.csv, summary.json. `--list` shows tasks and algorithms,
-`--help` all flags.
+Runs in a folder of its own, runs/digits_scaffold_1; the same command again resumes it. `--list` shows tasks
+and algorithms, `--help` all flags.
 """
 
 import os
 import sys
 
+# The project's root takes the place of this folder, whose names would hide others'.
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
 
 from absl import flags
 
@@ -32,7 +34,7 @@ def main(argv: list[str]) -> None:
       os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
       from experiments import experiment
 
-      experiment.run(flags.FLAGS)
+      sys.exit(experiment.run(flags.FLAGS))
   except settings.UserError as error:
     settings.fail(str(error))
 

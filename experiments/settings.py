@@ -66,6 +66,11 @@ def define_flags() -> None:
   flags.DEFINE_enum("runtime", "inprocess", RUNTIMES, "Where TFF computations run.")
   flags.DEFINE_string("devices", "auto", "auto, cpu, gpu, or cpu:N for N logical devices.")
   flags.DEFINE_integer("max_clients_in_flight", None, "Clients that train at once.", lower_bound=1)
+  flags.DEFINE_integer("keep_checkpoints", 2, "How many checkpoints to keep.", lower_bound=1)
+  flags.DEFINE_bool("restart", False, "Start anew, in a new folder, where the name is taken.")
+  flags.DEFINE_enum(
+    "client_states", "auto", ["auto", "memory", "disk"], "Where clients' states are."
+  )
   flags.DEFINE_bool("quiet", False, "No progress bar, for batch systems.")
   flags.DEFINE_integer("num_clients", None, "Clients to split the data over.", lower_bound=1)
   flags.DEFINE_float("alpha", None, "The Dirichlet split's concentration; 0 is one class a client.")

@@ -1,14 +1,16 @@
-"""All tests run on the in-process runtime, on which TFF computations cost milliseconds."""
+"""Tests run on the in-process runtime, on which TFF computations cost milliseconds."""
 
 import os
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import pytest
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _runtime():
-  from tff_momentum.runtime import set_execution_context
+  if "tensorflow" in sys.modules:  # some test files need neither TensorFlow nor a runtime
+    from tff_momentum.runtime import set_execution_context
 
-  set_execution_context("inprocess")
+    set_execution_context("inprocess")

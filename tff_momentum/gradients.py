@@ -41,6 +41,7 @@ class Model:
     empty_tally: () -> the tally of no batch at all.
     finalize_metrics: a tally's metrics -> the values to report.
     fresh_weights: seed -> weights initialised anew, where the model can do that.
+    keras: () -> the Keras model that this one was made of, its weights in the same order; or None.
     with_penalty: (activations of the penultimate layer -> scalar) -> this model with that added to
       its loss; None where the model names no such layer.
   """
@@ -52,6 +53,7 @@ class Model:
   empty_tally: Callable[[], Tally]
   finalize_metrics: Callable[[Any], "collections.OrderedDict[str, Any]"]
   fresh_weights: Callable[[int], tuple[np.ndarray, ...]] | None = None
+  keras: Callable[[], Any] | None = None
   with_penalty: Callable[[Callable[[tf.Tensor], tf.Tensor]], "Model"] | None = None
 
   @property

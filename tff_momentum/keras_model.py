@@ -95,6 +95,7 @@ def from_keras(
     empty_tally=empty_tally,
     finalize_metrics=finalize_metrics,
     fresh_weights=fresh_weights,
+    keras=build,
     with_penalty=with_penalty if penultimate else None,
   )
 

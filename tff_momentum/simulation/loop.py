@@ -127,7 +127,7 @@ def rounds(
     row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())
     if rounds_per_eval and ((t + 1) % rounds_per_eval == 0 or t + 1 == total_rounds):
       values = evaluate(process.weights(current))
-      row.update((f"eval/{name}", value) for name, value in values.items())
+      row.update((f"eval/{name}", v) for name, v in values.items() if name != "num_examples")
     row.update(
       {
         "bytes/down": down,

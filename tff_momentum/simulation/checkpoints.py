@@ -1,0 +1,107 @@
+"""Checkpoints: the server's state, the clients' states and what else a run must remember, all of one round.
+
+A checkpoint is a folder `00000050/` with a manifest that holds a digest of every file. It is written under
+another name, forced out to disk, renamed when complete: a process killed at any instant leaves it whole
+or not there. One whose digests do not fit is passed over for the one before it, and that is said.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import warnings
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tff_momentum import checks
+from tff_momentum.process import FederatedProcess, ProcessState
+from tff_momentum.simulation.client_states import ClientStates
+from tff_momentum.simulation.state_records import Codec
+
+_MANIFEST = "manifest.json"
+
+
+class Resumed(NamedTuple):
+  """What a run goes on from."""
+
+  state: ProcessState
+  notes: dict[str, Any]
+
+
+class Checkpoints:
+  """The checkpoints of one run."""
+
+  def __init__(
+    self,
+    folder: str | pathlib.Path,
+    process: FederatedProcess,
+    store: ClientStates,
+    *,
+    keep: int = 2,
+  ):
+    """Takes the folder of all checkpoints, what they are of, and how many to keep."""
+    self._folder = pathlib.Path(folder)
+    self._store = store
+    self._keep = checks.integer("keep", keep, at_least=1)
+    self._initial = process.initialize()
+    self._codec = Codec(self._initial)
+
+  def save(self, state: ProcessState, notes: dict[str, Any]) -> None:
+    """Writes a checkpoint of this moment; `notes` is anything that JSON can hold."""
+    name = f"{int(state.round):08d}"
+    part = self._folder / f"{name}.part"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    (part / "server").write_bytes(self._codec.encode(state))
+    self._store.snapshot(part / "clients")
+    digests = {file: _digest(part / file) for file in ("server", "clients")}
+    (part / _MANIFEST).write_text(json.dumps({"files": digests, "notes": notes}))
+    for path in (*part.iterdir(), part):
+      _force_out(path)
+    final = self._folder / name
+    shutil.rmtree(final, ignore_errors=True)
+    os.replace(part, final)
+    _force_out(self._folder)
+    self._tidy()
+
+  def resume(self) -> Resumed:
+    """Brings back the newest whole checkpoint, the clients' states with it; or the very start."""
+    for folder in reversed(self._complete()):
+      try:
+        manifest = json.loads((folder / _MANIFEST).read_text())
+        if any(_digest(folder / file) != wanted for file, wanted in manifest["files"].items()):
+          raise ValueError("its contents are not what was written")
+        state = self._codec.decode((folder / "server").read_bytes())
+        self._store.restore(folder / "clients")
+      except (OSError, ValueError, KeyError, TypeError) as error:
+        warnings.warn(f"The checkpoint {folder.name} cannot be used ({error}).", stacklevel=2)
+        continue
+      return Resumed(tf.nest.map_structure(tf.convert_to_tensor, state), manifest["notes"])
+    self._store.clear()
+    return Resumed(self._initial, {})
+
+  def _complete(self) -> list[pathlib.Path]:
+    return sorted(path for path in self._folder.glob("*") if path.name.isdecimal())
+
+  def _tidy(self) -> None:
+    kept = self._complete()[-self._keep :]
+    # A checkpoint is gone before what it would need of the store is.
+    for folder in self._complete()[: -self._keep]:
+      shutil.rmtree(folder)
+    self._store.release(kept[0] / "clients")
+
+
+def _digest(path: pathlib.Path) -> str:
+  with open(path, "rb") as file:
+    return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _force_out(path: pathlib.Path) -> None:
+  """Makes sure that a file, or a folder's list of names, is on disk."""
+  descriptor = os.open(path, os.O_RDONLY)
+  try:
+    os.fsync(descriptor)
+  finally:
+    os.close(descriptor)
