@@ -56,7 +56,7 @@ def run(flags: Any) -> int:
     process = build_process(algorithm, task.model, work=work)
     cohorts = participation.uniform(len(task.clients), config["clients_per_round"], flags.seed)
     folder = output.RunFolder.open(flags.root_output_dir, config, restart=flags.restart)
-  with contextlib.closing(folder), users_mistakes(OSError):
+  with contextlib.closing(folder), users_mistakes((OSError,)):
     return train(flags, config, task, process, cohorts, folder)
 
 
@@ -148,11 +148,13 @@ class Interruption:
 
 
 @contextlib.contextmanager
-def users_mistakes(*kinds: type[Exception]) -> Iterator[None]:
+def users_mistakes(
+  kinds: tuple[type[Exception], ...] = (ValueError, OSError),
+) -> Iterator[None]:
   """What the library raises for wrong values, or these kinds of error, as a sentence for the user."""
   try:
     yield
-  except kinds or (ValueError, OSError) as error:
+  except kinds as error:
     raise UserError(str(error)) from error
 
 

@@ -18,7 +18,7 @@ from absl import flags
 
 import tasks
 from experiments import settings
-from tff_momentum import algorithms
+from tff_momentum.catalogue import ALGORITHMS
 
 
 def main(argv: list[str]) -> None:
@@ -45,7 +45,7 @@ def listing() -> str:
   lines += [f"  {name:20} {entry.summary}" for name, entry in tasks.TASKS.items()]
   lines += ["", "Algorithms:"]
   lines += [
-    f"  {name:14} {entry.paper:24} {entry.rule}" for name, entry in algorithms.ALGORITHMS.items()
+    f"  {name:14} {entry.paper:24} {entry.rule}" for name, entry in ALGORITHMS.items()
   ]
   return "\n".join(lines)
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 from absl import flags
 
 import tasks
-from tff_momentum import algorithms
+from tff_momentum.catalogue import ALGORITHMS
 
 FLAGS = flags.FLAGS
 RUNTIMES = ("inprocess", "ray", "tff")
@@ -99,7 +99,7 @@ def parse(argv: Sequence[str]) -> None:
   if FLAGS.list or FLAGS["help"].value:
     return
   check_name("--task", FLAGS.task, tasks.TASKS, prefixes=("tfds:",))
-  check_name("--algo", FLAGS.algo, algorithms.ALGORITHMS)
+  check_name("--algo", FLAGS.algo, ALGORITHMS)
   for name in ("set", "task_set"):
     assignments(name)
   if FLAGS.client_steps_per_round and FLAGS.client_epochs_per_round:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from tests import contract_problem as problem
 from tests import harness, runs
 from tff_momentum import algorithms
-from tff_momentum.algorithms import ALGORITHMS
+from tff_momentum.catalogue import ALGORITHMS
 
 FOLDER = pathlib.Path(algorithms.__file__).parent
 every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)

@@ -10,7 +10,7 @@ import pytest
 from experiments import report
 from experiments.reporting import heatmaps, measures, palette, results, runs, tables
 from tests.report_runs import MODEL, compared, write_run
-from tff_momentum.algorithms import ALGORITHMS
+from tff_momentum.catalogue import ALGORITHMS
 
 
 def entries(table):

@@ -14,7 +14,7 @@ from typing import Any
 def main(argv: list[str]) -> int:
   """Reads the names, checks them before TensorFlow is imported, and prints the description."""
   from experiments import settings
-  from tff_momentum import algorithms
+  from tff_momentum.catalogue import ALGORITHMS
 
   parser = argparse.ArgumentParser(
     prog="python -m tff_momentum.describe", description=__doc__.splitlines()[0]
@@ -26,7 +26,7 @@ def main(argv: list[str]) -> int:
   try:
     import tasks
 
-    settings.check_name("--algo", arguments.algo, algorithms.ALGORITHMS)
+    settings.check_name("--algo", arguments.algo, ALGORITHMS)
     settings.check_name("--task", arguments.task, tasks.TASKS)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from experiments import experiment

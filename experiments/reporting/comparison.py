@@ -12,7 +12,7 @@ from typing import Any
 from experiments.reporting import measures
 from experiments.reporting.runs import Run
 from experiments.settings import TASK_FLAGS
-from tff_momentum.algorithms import ALGORITHMS
+from tff_momentum.catalogue import ALGORITHMS
 
 SETTING = ("task", "data", "scale", "total_rounds", "clients_per_round", "client_epochs_per_round",
            "client_steps_per_round", "client_batch_size", "participation")  # fmt: skip

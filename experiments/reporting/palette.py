@@ -7,7 +7,7 @@ vision can tell them apart. Line styles differ too, so that a copy in grey still
 import zlib
 from typing import Any, NamedTuple
 
-from tff_momentum.algorithms import ALGORITHMS
+from tff_momentum.catalogue import ALGORITHMS
 
 COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
 DASHES: tuple[Any, ...] = (

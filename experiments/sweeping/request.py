@@ -14,7 +14,7 @@ from experiments.settings import UserError
 from experiments.sweeping import grids, processes
 from experiments.sweeping.cells import Entry
 from experiments.sweeping.grids import Grid
-from tff_momentum import algorithms
+from tff_momentum.catalogue import ALGORITHMS
 
 FLAGS = flags.FLAGS
 # Flags of run.py that a sweep reads itself, or sets for each cell.
@@ -85,6 +85,8 @@ def parse(argv: Sequence[str]) -> None:
 
 def from_flags() -> Request:
   """The sweep that the flags ask for, with every name in it checked."""
+  if "restart" in FLAGS and FLAGS["restart"].value:
+    raise UserError("--restart is for single runs; choose another --sweep_name for a new sweep.")
   typed_grids = [grids.read(text) for text in FLAGS.grid]
   typed_grids += [_fixed(text) for text in FLAGS["set"].value]
   common = _common_flags()
@@ -124,7 +126,7 @@ def _from_names(common: Sequence[str]) -> list[Entry]:
   if len(set(FLAGS.algo)) < len(FLAGS.algo):
     raise UserError(f"--algo names one twice: {', '.join(FLAGS.algo)}; give each once.")
   for algo in FLAGS.algo:
-    settings.check_name("--algo", algo, algorithms.ALGORITHMS)
+    settings.check_name("--algo", algo, ALGORITHMS)
   return [
     Entry(algo, FLAGS.task, algo, (f"--task={FLAGS.task}", f"--algo={algo}", *common), (), ())
     for algo in FLAGS.algo
@@ -145,7 +147,7 @@ def _from_presets(common: Sequence[str]) -> list[Entry]:
     if (FLAGS.algo and algo not in FLAGS.algo) or (FLAGS.task and task != FLAGS.task):
       continue
     settings.check_name("--task", task, tasks.TASKS, prefixes=("tfds:",))
-    settings.check_name("--algo", algo, algorithms.ALGORITHMS)
+    settings.check_name("--algo", algo, ALGORITHMS)
     searched = (grids.read(text, flag=f"{name}.flags, grid:") for text in preset.grids)
     entry = Entry(
       name.replace("/", "."), str(task), str(algo), tuple(fixed), (), tuple(preset.seeds)

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping
 
 import tasks
-from tff_momentum import algorithms
+from tff_momentum.catalogue import ALGORITHMS
 
 # What a builder is told by the task and the cohort, never by a user.
 TOLD = ("num_clients", "total_examples", "participation")
@@ -16,7 +16,7 @@ TOLD = ("num_clients", "total_examples", "participation")
 @functools.cache
 def of_algorithm(name: str) -> Mapping[str, bool] | None:
   """A builder's hyperparameters, and whether each must be given; None if it cannot be told."""
-  module = f"{algorithms.__name__}.{algorithms.ALGORITHMS[name].module}"
+  module = f"tff_momentum.algorithms.{ALGORITHMS[name].module}"
   found = _parameters(module, name)
   if found is None:
     return None
@@ -33,10 +33,14 @@ def of_task(name: str) -> Mapping[str, bool] | None:
 
 
 def _parameters(module: str, function: str) -> dict[str, bool] | None:
-  spec = importlib.util.find_spec(module)
+  package, *rest = module.split(".")
+  spec = importlib.util.find_spec(package)
   if spec is None or spec.origin is None:
     return None
-  for node in ast.parse(pathlib.Path(spec.origin).read_text(encoding="utf-8")).body:
+  path = pathlib.Path(spec.origin).parent.joinpath(*rest).with_suffix(".py")
+  if not path.exists():
+    return None
+  for node in ast.parse(path.read_text(encoding="utf-8")).body:
     if isinstance(node, ast.FunctionDef) and node.name == function and node.args.kwarg is None:
       arguments = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
       return {argument.arg: default is None for argument, default in arguments}
