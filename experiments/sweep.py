@@ -13,7 +13,9 @@ sweep.json, sweep.csv and sweep.md. All flags of run.py hold for every cell.
 import os
 import sys
 
+# The project's root takes the place of this folder, whose names would hide others'.
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
 
 from absl import flags
 

@@ -110,10 +110,12 @@ def _check_complete(entry: Entry, flags: Sequence[str]) -> None:
     ("task_set", f"the task {entry.task}", signatures.of_task(entry.task)),
   ):
     given = [flag.split("=")[1] for flag in flags if flag.startswith(f"--{which}=")]
-    for name in given if known is not None else ():
+    if known is None:  # the run itself will check them
+      continue
+    for name in given:
       if name not in known:
         raise unknown_name(what, name, known)
-    for name, needed in (known or {}).items():
+    for name, needed in known.items():
       # Every task has a learning rate for its clients.
       if needed and name not in (*given, *plain, "client_learning_rate"):
         raise UserError(f"{what} needs {name}, which has no default; give --{which} {name}=...")

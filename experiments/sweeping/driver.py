@@ -186,8 +186,10 @@ def check_unchanged(folder: pathlib.Path, cells: Sequence[Cell]) -> None:
 
 
 def last_words(log: pathlib.Path, code: int) -> str:
-  """Why a run ended: the last line that it wrote, or the signal that ended it."""
+  """Why a run ended: its sentence for the user, or the last line of its error, or the signal."""
   text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+  text = text.partition("Exception ignored in")[0]  # what libraries say while Python shuts down
   said = [line.strip() for line in text.splitlines() if line.strip()]
   how = f"signal {-code}" if code < 0 else f"exit code {code}"
-  return f"{said[-1]} ({how})" if said else how
+  sentences = [line for line in said if line.startswith(f"{RUN.name}: ")]
+  return f"{(sentences or said)[-1]} ({how})" if said else how

@@ -19,7 +19,8 @@ TASK = (
 # Flags of a run that say where, how and how often, and nothing about the result.
 NOT_FOR_GRIDS = ("task", "algo", "set", "task_set", "list", "help", "root_output_dir", "runtime",
                  "experiment_name", "devices", "max_clients_in_flight", "quiet", "preset", "scale",
-                 "data_dir", "rounds_per_checkpoint")  # fmt: skip
+                 "data_dir", "rounds_per_checkpoint", "keep_checkpoints", "client_states",
+                 "restart", "profile", "flagfile")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Runs as processes of this machine: never more than `jobs` at once, none left behind.
 
 Each run leads a process group of its own, so that a Ctrl-C reaches it once, through the sweep, and so that
-what it started can be ended with it. If the sweep itself is killed, Linux ends its runs.
+what it started can be ended with it. If the sweep itself is killed, Linux kills its runs, which loses no more
+than the rounds since their last checkpoint.
 """
 
 import contextlib
@@ -95,11 +96,11 @@ def start(job: Job, environment: Mapping[str, str]) -> subprocess.Popen:
 
   def end_with_parent() -> None:
     if _LIBC is not None:
-      _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+      _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
       if os.getppid() != parent:  # it died before the line above
         os._exit(1)
 
-  with open(job.log, "ab") as log:
+  with open(job.log, "wb") as log:
     return subprocess.Popen(
       list(job.command),
       stdin=subprocess.DEVNULL,

@@ -89,8 +89,8 @@ def _score(rows: Sequence[Row], metric: str | None) -> tuple[float | None, str]:
     for name, value in row.items()
     if name.startswith("eval/") and value
   }
-  candidates = (name for name in (*PREFERRED, *sorted(evaluated)) if name in evaluated)
-  chosen: str = metric or next(candidates, "")
+  candidates = [name for name in (*PREFERRED, *sorted(evaluated), "") if name in (*evaluated, "")]
+  chosen = metric or candidates[0]
   if chosen not in evaluated:
     return None, chosen
   column = f"eval/{chosen}"
