@@ -8,6 +8,7 @@ client state, messages and uploads, and bytes on the wire are computed from them
 """
 
 import collections
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,14 +92,36 @@ class FederatedProcess(tff.templates.IterativeProcess):
     """What each client uploads in this round."""
     return sum(e.bytes_up for e in self._exchanges_of(round_number))
 
+  @property
+  def client_state_bytes(self) -> int:
+    """What each client keeps between its rounds."""
+    return sizes.dense_bytes(_specs(self.client_state_type))
+
   def weights(self, state: ProcessState) -> Any:
     """The model's weights in a state."""
     return self.algorithm.model(state.server)
 
   def initial_client_state(self, seed: Any) -> Any:
     """The state of a client that was never seen before."""
-    weights = tuple(tf.constant(w) for w in self.model.initial_weights)
-    return self.algorithm.init_client(weights, tf.constant(seed, tf.int32))
+    if self._common_client_state is not None:
+      return self._common_client_state
+    return self.algorithm.init_client(self._initial_weights, tf.constant(seed, tf.int32))
+
+  @functools.cached_property
+  def _initial_weights(self) -> tuple[tf.Tensor, ...]:
+    return tuple(tf.constant(w) for w in self.model.initial_weights)
+
+  @functools.cached_property
+  def _common_client_state(self) -> Any:
+    """The one state that all new clients share, where none depends on its seed; else None."""
+
+    weights, seed = self._initial_weights, tf.zeros([2], tf.int32)
+
+    def init(seed):
+      return self.algorithm.init_client(weights, seed)
+
+    traced = tf.function(init, autograph=False).get_concrete_function(seed)
+    return None if traced.inputs[0].consumers() else init(seed)
 
   def _exchanges_of(self, round_number: int) -> tuple[ExchangeTypes, ...]:
     return self.exchanges + (self.first_round_exchanges if round_number == 0 else ())

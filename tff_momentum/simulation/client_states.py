@@ -16,10 +16,11 @@ instant leaves all of its states or none.
 """
 
 import abc
-import hashlib
+import concurrent.futures
 import json
 import pathlib
 import struct
+import threading
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,10 +29,10 @@ import lmdb
 import numpy as np
 import tensorflow as tf
 
+from tff_momentum.simulation import versions
 from tff_momentum.simulation.state_records import LazyCodec
 
 _LENGTHS = struct.Struct("<IQ")
-_ROUND = struct.Struct(">Q")  # big-endian, so that keys are in the order of the rounds
 
 
 class ClientStates(abc.ABC):
@@ -133,10 +134,10 @@ class MemoryStore(ClientStates):
 
 
 class LmdbStore(ClientStates):
-  """Keeps the states on disk; only the cohort's are ever in memory.
+  """Keeps the states on disk; only those of the cohort and of the last one are in memory.
 
-  In the database: s + digest of the client's id + round -> record; j + round -> the digests saved in it;
-  m -> JSON with the store's own id, the round, and the oldest round that can be gone back to.
+  A round is written in the background while the next one computes. What is not yet on disk is answered
+  from memory; `snapshot` waits for it.
   """
 
   def __init__(
@@ -152,95 +153,97 @@ class LmdbStore(ClientStates):
     super().__init__(init)
     # Without metasync a power failure may undo the last rounds, never more; `snapshot` forces all out.
     self._env = lmdb.open(str(path), map_size=map_bytes, metasync=False)
+    self._everything = self._env.open_db()
+    self._map_lock = threading.Lock()  # no other transaction may be open when the map grows
+    self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+    self._writing: concurrent.futures.Future | None = None
+    self._unwritten: dict[str, Any] = {}
     with self._env.begin() as txn:
       meta = txn.get(b"m")
-    self._take(json.loads(meta) if meta else {"store": "", "round": 0, "oldest": 0})
-    if not meta:
+    if meta:
+      self._take(json.loads(meta))
+    else:
       self.clear()
 
   def load(self, ids: Sequence[str]) -> list[Any]:
     """Reads the newest version of each client."""
-    with self._env.begin(buffers=True) as txn:
-      records = [_newest(txn, _key(client)) for client in ids]
-      return [
-        self._init(client) if record is None else self._codec.of(client).decode(record)
-        for client, record in zip(ids, records, strict=True)
-      ]
+    with self._map_lock, self._env.begin(buffers=True) as txn:
+      return [self._load(txn, client) for client in ids]
 
   def save(self, ids: Sequence[str], states: Sequence[Any], round_number: int) -> None:
     """Adds a version of each client, in one transaction."""
     self._refuse_past(round_number)
-    t = _ROUND.pack(round_number)
+    self._wait()
+    codec = self._codec.of(ids[0])
+    unwritten = {i: codec.arrays(state) for i, state in zip(ids, states, strict=True)}
+    self._unwritten, self.round = unwritten, round_number + 1
 
-    def write(txn, meta):
-      for client, state in zip(ids, states, strict=True):
-        txn.put(_key(client) + t, self._codec.of(client).encode(state))
-      txn.put(b"j" + t, b"".join(_key(client) for client in ids))
-      meta["round"] = round_number + 1
+    def write(txn):
+      versions.add(txn, round_number, ((i, codec.encode(state)) for i, state in unwritten.items()))
 
-    self._transact(write)
+    self._writing = self._writer.submit(self._transact, write, self._meta())
 
   def snapshot(self, path: str | pathlib.Path) -> None:
     """Forces everything out to disk, and writes which round that was."""
+    self._wait()
     self._env.sync(True)
     pathlib.Path(path).write_text(json.dumps({"store": self._id, "round": self.round}))
 
   def restore(self, path: str | pathlib.Path) -> None:
     """Deletes the versions that later rounds added."""
-    target = self._round_of(path)
-
-    def write(txn, meta):
-      for t, keys in _journal(txn, target, self.round):
-        for key in keys:
-          txn.delete(key + t)
-        txn.delete(b"j" + t)
-      meta["round"] = target
-
-    self._transact(write)
+    self._wait()
+    target, end = self._round_of(path), self.round
+    self.round = target
+    self._transact(lambda txn: versions.undo(txn, target, end), self._meta())
 
   def release(self, path: str | pathlib.Path) -> None:
-    """Deletes the versions that newer ones have replaced by then."""
-    target = self._round_of(path)
-
-    def write(txn, meta):
-      for t, keys in _journal(txn, 0, target):
-        for key in keys:
-          for old in _versions(txn, key, before=target)[:-1]:
-            txn.delete(old)
-        txn.delete(b"j" + t)
-      meta["oldest"] = target
-
-    self._transact(write)
+    """Deletes the versions that newer ones had replaced by then."""
+    self._wait()
+    target = self._oldest = self._round_of(path)
+    self._transact(lambda txn: versions.prune(txn, target), self._meta())
 
   def clear(self) -> None:
     """Empties the database, which is another store from then on."""
-    everything = self._env.open_db()
-
-    def write(txn, meta):
-      txn.drop(everything, delete=False)
-      meta.update(store=uuid.uuid4().hex, round=0, oldest=0)
-
-    self._transact(write)
+    self._wait()
+    self._take({"store": uuid.uuid4().hex, "round": 0, "oldest": 0})
+    self._transact(lambda txn: txn.drop(self._everything, delete=False), self._meta())
 
   def close(self) -> None:
-    """Closes the database."""
+    """Writes what is unwritten and closes the database."""
+    self._wait()
+    self._writer.shutdown()
     self._env.close()
+
+  def _load(self, txn: lmdb.Transaction, client: str) -> Any:
+    if client in self._unwritten:
+      return self._unwritten[client]
+    record = versions.newest(txn, client)
+    return self._init(client) if record is None else self._codec.of(client).decode(record)
+
+  def _wait(self) -> None:
+    """Waits for the last round to be written, and raises what went wrong with it."""
+    if self._writing is not None:
+      self._writing.result()
+    self._writing, self._unwritten = None, {}
 
   def _take(self, meta: dict[str, Any]) -> None:
     self._id, self.round, self._oldest = meta["store"], meta["round"], meta["oldest"]
 
-  def _transact(self, write: Callable[[lmdb.Transaction, dict[str, Any]], None]) -> None:
+  def _meta(self) -> dict[str, Any]:
+    """What the database knows of itself: which store, which round, how far back it can go."""
+    return {"store": self._id, "round": self.round, "oldest": self._oldest}
+
+  def _transact(self, write: Callable[[lmdb.Transaction], None], meta: dict[str, Any]) -> None:
     """Runs `write` in one transaction, again with twice the room if the map is full."""
     while True:
-      meta = {"store": self._id, "round": self.round, "oldest": self._oldest}
       try:
         with self._env.begin(write=True) as txn:
-          write(txn, meta)
+          write(txn)
           txn.put(b"m", json.dumps(meta).encode())
-        break
+        return
       except lmdb.MapFullError:
-        self._env.set_mapsize(2 * self._env.info()["map_size"])
-    self._take(meta)
+        with self._map_lock:
+          self._env.set_mapsize(2 * self._env.info()["map_size"])
 
   def _round_of(self, path: str | pathlib.Path) -> int:
     stamp = json.loads(pathlib.Path(path).read_text())
@@ -251,35 +254,3 @@ class LmdbStore(ClientStates):
         "states do not belong together, start the run anew in another folder."
       )
     return stamp["round"]
-
-
-def _key(client: str) -> bytes:
-  """A key of fixed length for a client id of any length."""
-  return b"s" + hashlib.blake2b(client.encode(), digest_size=16).digest()
-
-
-def _newest(txn: lmdb.Transaction, key: bytes) -> Any:
-  cursor = txn.cursor()
-  found = cursor.prev() if cursor.set_range(key + b"\xff" * 8) else cursor.last()
-  return cursor.value() if found and bytes(cursor.key()).startswith(key) else None
-
-
-def _versions(txn: lmdb.Transaction, key: bytes, *, before: int) -> list[bytes]:
-  """The full keys of a client's versions from rounds before `before`, oldest first."""
-  cursor, end, found = txn.cursor(), key + _ROUND.pack(before), []
-  more = cursor.set_range(key)
-  while more and cursor.key() < end:
-    found.append(cursor.key())
-    more = cursor.next()
-  return found
-
-
-def _journal(txn: lmdb.Transaction, start: int, end: int) -> list[tuple[bytes, list[bytes]]]:
-  """The packed round and the clients' keys of each round saved from `start` to before `end`."""
-  cursor, last, found = txn.cursor(), b"j" + _ROUND.pack(end), []
-  more = cursor.set_range(b"j" + _ROUND.pack(start))
-  while more and cursor.key() < last:
-    keys, size = cursor.value(), len(_key(""))
-    found.append((cursor.key()[1:], [keys[k : k + size] for k in range(0, len(keys), size)]))
-    more = cursor.next()
-  return found

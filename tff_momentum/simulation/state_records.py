@@ -27,13 +27,18 @@ class Codec:
     self._specs = [(leaf.dtype, leaf.shape, leaf.nbytes) for leaf in leaves]
     self._header = _header(leaves)
 
-  def encode(self, state: Any) -> bytes:
-    """The state as a record."""
+  def arrays(self, state: Any) -> Any:
+    """The state in arrays; raises if they are not of the template's types and shapes."""
     leaves = [np.asarray(leaf, order="C") for leaf in tf.nest.flatten(state)]
     if _header(leaves) != self._header:
       raise ValueError(
         f"Expected a client state of {self._header.decode()}; found {_header(leaves).decode()}."
       )
+    return tf.nest.pack_sequence_as(self._template, leaves)
+
+  def encode(self, state: Any) -> bytes:
+    """The state as a record."""
+    leaves = tf.nest.flatten(self.arrays(state))
     prefix = _PREFIX.pack(_MAGIC, len(self._header))
     return b"".join([prefix, self._header, *(leaf.reshape(-1).view(np.uint8) for leaf in leaves)])
 
