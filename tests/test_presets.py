@@ -13,6 +13,7 @@ from experiments import preset_files, scaling, settings
 from experiments.settings import ALGORITHM_FLAGS, TASK_FLAGS, UserError
 from experiments.sweeping import grids, signatures
 from tff_momentum import algorithms
+from tff_momentum.catalogue import ALGORITHMS
 
 NAMES = preset_files.names()
 # What the issue asks for, and how many runs the paper's table or figure has.
@@ -86,7 +87,7 @@ def test_presets_name_what_exists_and_give_values_that_builders_take(folder, fla
     flags = given(name)
     task, algo = flags["task"], flags["algo"]
     assert task in tasks.TASKS, name
-    assert algo in algorithms.ALGORITHMS, name
+    assert algo in ALGORITHMS, name
     assert set(flags) <= {*flags_of_runs, "set", "task_set"}, name
     plain = {key: flags[key] for key in ALGORITHM_FLAGS if key in flags}
     experiment.hyperparameters(algo, {**plain, **flags["set"]})  # names, and values by building
@@ -114,7 +115,7 @@ def test_grids_of_presets_name_hyperparameters_and_hold_values_that_builders_tak
 
 
 def test_signatures_read_from_source_are_those_of_the_builders():
-  for name in algorithms.ALGORITHMS:
+  for name in ALGORITHMS:
     parameters = inspect.signature(algorithms.builder(name)).parameters
     expected = {
       key: parameter.default is inspect.Parameter.empty
