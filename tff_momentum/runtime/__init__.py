@@ -3,6 +3,7 @@
 import tensorflow_federated as tff
 
 from tff_momentum.runtime import devices as devices_lib
+from tff_momentum.runtime import xla
 from tff_momentum.runtime.context import InProcessContext
 from tff_momentum.runtime.devices import configure_threads
 from tff_momentum.runtime.errors import client_labels
@@ -24,6 +25,7 @@ def set_execution_context(
   max_clients_in_flight: int | None = None,
   *,
   threads: int | None = None,
+  compile: xla.Compile = "auto",
   default_num_clients: int = 0,
   worker_startup_seconds: float = 60.0,
 ) -> None:
@@ -37,12 +39,18 @@ def set_execution_context(
       or one for each CPU core.
     threads: In process: TensorFlow threads for one operation. Default: one, if TensorFlow has not
       started yet (else a warning); a number is insisted on.
+    compile: In process: whether XLA compiles gradient functions of known shapes: `"auto"` (those of
+      recurrent models), `"on"` or `"off"`.
     default_num_clients: Cohort size for computations with no argument placed at clients.
     worker_startup_seconds: Time limit for TFF's worker to come up.
   """
   if runtime == "inprocess":
     context: tff.framework.SyncContext = create_inprocess_context(
-      devices, max_clients_in_flight, threads=threads, default_num_clients=default_num_clients
+      devices,
+      max_clients_in_flight,
+      threads=threads,
+      compile=compile,
+      default_num_clients=default_num_clients,
     )
   elif runtime == "tff":
     context = create_worker_context(default_num_clients, worker_startup_seconds)
@@ -56,6 +64,7 @@ def create_inprocess_context(
   max_clients_in_flight: int | None = None,
   *,
   threads: int | None = None,
+  compile: xla.Compile = "auto",
   default_num_clients: int = 0,
 ) -> InProcessContext:
   """Returns the in-process context without installing it; see `set_execution_context`."""
@@ -65,7 +74,7 @@ def create_inprocess_context(
     devices_lib.configure_threads(threads)
   names = devices_lib.find_devices(devices)
   executor = ThreadExecutor(names, _slots_per_device(names, max_clients_in_flight))
-  return InProcessContext(executor, default_num_clients)
+  return InProcessContext(executor, default_num_clients, compile)
 
 
 def _slots_per_device(names: list[str], max_clients_in_flight: int | None) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_momentum.runtime import compiler, graphs, stages, types, values
+from tff_momentum.runtime import compiler, graphs, stages, types, values, xla
 from tff_momentum.runtime.devices import HOST
 from tff_momentum.runtime.executors import ClientExecutor
 from tff_momentum.runtime.plan import Node, Plan, build_plan
@@ -18,22 +18,29 @@ class Program:
 
   def __init__(self, computation: tff.framework.ConcreteComputation):
     self.plan: Plan = build_plan(compiler.compile_computation(computation))
-    self._levels: dict[bool, list[stages.Level]] = {}
+    self._levels: dict[graphs.Options, list[stages.Level]] = {}
 
-  def levels(self, by_index: bool) -> list[stages.Level]:
-    """Returns the traced stages, which read data sets by index or by iteration."""
-    if by_index not in self._levels:
-      with graphs.reading(by_index):
-        self._levels[by_index] = stages.build_levels(self.plan)
-    return self._levels[by_index]
+  def levels(self, options: graphs.Options) -> list[stages.Level]:
+    """Returns the traced stages, their graphs rewritten as `options` say."""
+    if options not in self._levels:
+      with graphs.using(options):
+        self._levels[options] = stages.build_levels(self.plan)
+    return self._levels[options]
 
 
 class InProcessContext(tff.framework.SyncContext):
   """Runs any TFF computation in this process; clients go through `executor`."""
 
-  def __init__(self, executor: ClientExecutor, default_num_clients: int = 0):
+  def __init__(
+    self,
+    executor: ClientExecutor,
+    default_num_clients: int = 0,
+    compile: xla.Compile = "auto",
+  ):
+    xla.check_mode(compile)
     self._executor = executor
     self._default_num_clients = default_num_clients
+    self._compile = compile
 
   def invoke(self, comp: tff.framework.ConcreteComputation, arg: Any) -> Any:
     """Runs `comp` on `arg` and returns its result as Python values."""
@@ -42,7 +49,8 @@ class InProcessContext(tff.framework.SyncContext):
     run.bind(arg)
     if run.num_clients is None:
       run.num_clients = self._default_num_clients
-    for level in program.levels(run.intake.all_plain):
+    options = graphs.Options(run.intake.all_plain, self._compile)
+    for level in program.levels(options):
       run.server_stage(level.server)
       run.client_pass(level.clients)
     return run.result(comp.type_signature.result)

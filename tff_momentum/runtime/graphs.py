@@ -19,7 +19,7 @@ from tensorflow_federated.proto.v0 import computation_pb2
 from tensorflow_federated.python.core.impl.utils import tensorflow_utils
 from tensorflow_federated.python.tensorflow_libs import serialization_utils
 
-from tff_momentum.runtime import loops
+from tff_momentum.runtime import loops, xla
 
 # The name by which TensorFlow makes a fresh, reference-counted resource each time the op runs.
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"
@@ -31,7 +31,18 @@ _ANONYMOUS_TABLES = {
 }
 _TABLE_NAME_ATTRIBUTES = ("shared_name", "container", "use_node_name_sharing")
 _MAX_CACHED_GRAPHS = 512
-_by_index: contextvars.ContextVar[bool] = contextvars.ContextVar("by_index", default=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """How graphs are rewritten: read plain data sets by index (`loops`), compile gradients (`xla`)."""
+
+  by_index: bool = False
+  compile: xla.Compile = "auto"
+
+
+_DEFAULT = Options()
+_options: contextvars.ContextVar[Options] = contextvars.ContextVar("options", default=_DEFAULT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,13 +75,13 @@ def _in_current_graph(tensor: tf.Tensor) -> tf.Tensor:
 
 
 @contextlib.contextmanager
-def reading(by_index: bool) -> Iterator[None]:
-  """Inside the `with` block, graphs read plain data sets by index (see `loops`), or do not."""
-  token = _by_index.set(by_index)
+def using(options: Options) -> Iterator[None]:
+  """Inside the `with` block, graphs are prepared with these options."""
+  token = _options.set(options)
   try:
     yield
   finally:
-    _by_index.reset(token)
+    _options.reset(token)
 
 
 def prepare(proto: computation_pb2.Computation) -> PreparedGraph:
@@ -81,11 +92,11 @@ def prepare(proto: computation_pb2.Computation) -> PreparedGraph:
       f"{proto.WhichOneof('computation')!r}; write it with tff.tensorflow.computation."
     )
   serialized = proto.tensorflow.SerializeToString(deterministic=True)
-  return _prepare_serialized(serialized, _by_index.get())
+  return _prepare_serialized(serialized, _options.get())
 
 
 @functools.lru_cache(maxsize=_MAX_CACHED_GRAPHS)
-def _prepare_serialized(serialized: bytes, by_index: bool) -> PreparedGraph:
+def _prepare_serialized(serialized: bytes, options: Options) -> PreparedGraph:
   block = computation_pb2.TensorFlow.FromString(serialized)
   feeds = _binding_names(block, "parameter")
   fetches = _binding_names(block, "result")
@@ -121,9 +132,11 @@ def _prepare_serialized(serialized: bytes, by_index: bool) -> PreparedGraph:
     del copy.input[:]
     copy.input.extend(data + control)
 
-  suffix = hashlib.sha256(serialized).hexdigest()[:12] + ("_indexed" if by_index else "")
+  kind = "indexed" if options.by_index else "iterated"
+  suffix = f"{hashlib.sha256(serialized).hexdigest()[:12]}_{kind}_{options.compile}"
   _copy_library(source, graph_def, suffix)
-  loops.rewrite_reduces(graph_def, by_index)
+  loops.rewrite_reduces(graph_def, options.by_index)
+  xla.mark_gradients(graph_def, options.compile)
   consumed = {_canonical(name) for node in graph_def.node for name in node.input}
   return PreparedGraph(graph_def, feeds, fetches, frozenset(consumed & {*feeds, token}), token)
 
