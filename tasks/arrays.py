@@ -85,7 +85,7 @@ def ordered_batches(
   """Test data in batches, in the order given."""
   data = tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size)
   if preprocess is not None:
-    data = data.map(preprocess)
+    data = data.map(lambda *parts: preprocess(parts if len(parts) > 1 else parts[0]))
   return data.prefetch(2)
 
 

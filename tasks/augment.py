@@ -1,0 +1,39 @@
+"""What is done to a batch of images on its way to the model, seeded and vectorised."""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+Batch = tuple[tf.Tensor, tf.Tensor]
+
+
+def random_crop_and_flip(images: tf.Tensor, size: int, padding: int, seed: tf.Tensor) -> tf.Tensor:
+  """Cuts a random square out of each (padded) image, and mirrors every other one."""
+  if padding:
+    images = tf.pad(images, [[0, 0], [padding, padding], [padding, padding], [0, 0]])
+  count, space = tf.shape(images)[0], images.shape[1] - size + 1
+  seeds = tf.random.experimental.stateless_split(seed, 3)
+  window = tf.range(size)[None]
+  if space > 1:
+    top = tf.random.stateless_uniform([count, 1], seeds[0], 0, space, tf.int32)
+    left = tf.random.stateless_uniform([count, 1], seeds[1], 0, space, tf.int32)
+    images = tf.gather(images, top + window, batch_dims=1)
+    images = tf.gather(images, left + window, axis=2, batch_dims=1)
+  mirrored = tf.random.stateless_uniform([count, 1, 1, 1], seeds[2]) < 0.5
+  return tf.where(mirrored, images[:, :, ::-1], images)
+
+
+def central_crop(images: tf.Tensor, size: int) -> tf.Tensor:
+  """The square in the middle of each image."""
+  start = (images.shape[1] - size) // 2
+  return images[:, start : start + size, start : start + size]
+
+
+def standardise_each(images: tf.Tensor) -> tf.Tensor:
+  """Mean 0 and variance 1 for each image (Reddi et al. 2021)."""
+  return tf.image.per_image_standardization(tf.cast(images, tf.float32))
+
+
+def standardise_by(mean: list[float], deviation: list[float]) -> Callable[[tf.Tensor], tf.Tensor]:
+  """Mean 0 and variance 1 for each channel of the data set ([000]); mean and deviation of 0 to 255."""
+  return lambda images: (tf.cast(images, tf.float32) - mean) / deviation

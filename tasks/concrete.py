@@ -1,0 +1,66 @@
+"""Concrete's compressive strength from its eight ingredients: a CSV file of 1,030 mixtures (UCI)."""
+
+import csv
+import pathlib
+
+import numpy as np
+
+from tasks import cache, synthetic
+from tasks.cache import DataError
+from tasks.regression import regression_task
+from tasks.sources import DATA
+from tasks.task import Task
+from tff_momentum import checks
+
+
+def load(
+  *,
+  seed: int,
+  num_clients: int = 20,
+  similarity: float = 0.0,
+  model: str = "linear",
+  data: str = "real",
+  data_dir: str | None = None,
+) -> Task:
+  """Loads the task.
+
+  Args:
+    seed: of the split and the initial weights.
+    num_clients: how many clients share the 824 training mixtures.
+    similarity: percentage of IID mixtures; at 0 clients hold neighbours in the order of the strength.
+    model: linear or mlp.
+    data: real or synthetic.
+    data_dir: the folder with `concrete.csv` (columns between , or ; and the strength last), or the file.
+  """
+  checks.one_of("data", data, DATA)
+  if data == "synthetic":
+    made = synthetic.table(8, max(1030, 2 * num_clients), seed)
+    features, target = made["features"], made["target"]
+  else:
+    root = cache.root(data_dir)
+    numbers = read_csv(root if root.suffix == ".csv" else root / "concrete.csv")
+    features, target = numbers[:, :-1], numbers[:, -1]
+  return regression_task(
+    "concrete", features, target, seed=seed, num_clients=num_clients, similarity=similarity,
+    model=model, data=data, client_learning_rate=0.01,
+  )  # fmt: skip
+
+
+def read_csv(path: pathlib.Path) -> np.ndarray:
+  """The numbers of a CSV file with a line of headings."""
+  if not path.exists():
+    raise cache.missing("concrete.csv", path, "this file is not downloaded; UCI has it")
+  cache.readable(path)
+  try:
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+  except UnicodeDecodeError as error:
+    raise DataError(f"{path} is not UTF-8 text (byte {error.start}).") from error
+  delimiter = ";" if ";" in lines[0] else ","
+  rows = [row for row in csv.reader(lines[1:], delimiter=delimiter) if row]
+  try:
+    table = np.array([[float(cell.replace(",", ".")) for cell in row] for row in rows])
+  except ValueError as error:
+    raise DataError(f"{path} should hold numbers under a line of headings ({error}).") from error
+  if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < 2:
+    raise DataError(f"{path} should hold rows of features and a target; found {table.shape}.")
+  return table

@@ -1,0 +1,163 @@
+"""Federated EMNIST: handwritten characters by writer, from TFF (62 classes, or the 10 digits)."""
+
+import collections
+import functools
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tasks import cache, fetch, sqlite, synthetic
+from tasks.classification import classifier
+from tasks.models import images
+from tasks.sources import DATA, Source, task_of, tff_source
+from tasks.task import Defaults, Task
+from tff_momentum import checks
+from tff_momentum.gradients import Model
+from tff_momentum.keras_model import from_keras
+
+SHAPE = (28, 28, 1)
+MODELS: dict[str, Callable[..., Any]] = {
+  "cnn": images.cnn,
+  "cnn_dropout": images.cnn_dropout,
+  "cnn_fedgbo": images.cnn_fedgbo,
+  "2nn": images.dense(200),
+  "logistic": images.logistic,
+  "autoencoder": images.autoencoder,
+}
+
+
+def load(
+  *,
+  seed: int,
+  model: str = "cnn_dropout",
+  data: str = "real",
+  data_dir: str | None = None,
+  num_clients: int | None = None,
+  max_examples_per_client: int | None = None,
+) -> Task:
+  """Loads the task with 62 classes.
+
+  Args:
+    seed: of the initial weights, and of synthetic data.
+    model: cnn_dropout (Reddi et al.), cnn (McMahan et al.), cnn_fedgbo ([001]), 2nn, logistic or
+      autoencoder.
+    data: real or synthetic.
+    data_dir: the folder with `tff/emnist_all.sqlite`.
+    num_clients: only so many writers, those with the most examples; any number of synthetic ones.
+    max_examples_per_client: only so many examples of each.
+  """
+  return _load("emnist", 62, seed, model, data, data_dir, num_clients, max_examples_per_client)
+
+
+def load_digits(
+  *,
+  seed: int,
+  model: str = "cnn",
+  data: str = "real",
+  data_dir: str | None = None,
+  num_clients: int | None = None,
+  max_examples_per_client: int | None = None,
+) -> Task:
+  """Loads the task with the 10 digits; the options are those of `load`."""
+  return _load(
+    "emnist_digits", 10, seed, model, data, data_dir, num_clients, max_examples_per_client
+  )
+
+
+def _load(name, classes, seed, model, data, data_dir, num_clients, limit) -> Task:
+  checks.one_of("model", model, MODELS)
+  checks.one_of("data", data, DATA)
+  if data == "synthetic":
+    source = _synthetic(classes, seed, num_clients or (3400 if classes == 62 else 3383), limit)
+  else:
+    source = real(cache.root(data_dir), classes, num_clients, limit)
+  coder = model == "autoencoder"
+  return task_of(
+    name,
+    source,
+    _autoencoder(seed) if coder else _classifier(model, classes, seed),
+    _prepare_pixels if coder else _prepare,
+    Defaults(
+      total_rounds=100, clients_per_round=10, client_batch_size=20, client_learning_rate=0.1
+    ),
+    {"model": model, "max_examples_per_client": limit},
+  )
+
+
+def real(
+  root: pathlib.Path, classes: int = 62, num_clients: int | None = None, limit: int | None = None
+) -> Source:
+  """The writers of TFF's file."""
+  path = root / "tff" / "emnist_all.sqlite"
+  fetch.tff_database(path, sqlite.check)
+  prefix = "digits_only" if classes == 10 else "all"
+  return tff_source(
+    path,
+    functools.partial(
+      tff.simulation.datasets.emnist.load_data,
+      only_digits=classes == 10,
+      cache_dir=str(path.parent),
+    ),
+    splits=(f"{prefix}_train", f"{prefix}_test"),
+    num_clients=num_clients,
+    max_examples=limit,
+  )
+
+
+def _synthetic(classes: int, seed: int, num_clients: int, limit: int | None) -> Source:
+  draw = synthetic.images(SHAPE, classes, synthetic.class_law(classes * 0.3, classes))
+
+  def make(rng, count):
+    raw = draw(rng, count)
+    return {
+      "pixels": raw["image"][..., 0].astype(np.float32) / 255,
+      "label": raw["label"].astype(np.int32),
+    }
+
+  return synthetic.synthetic_source(
+    make, seed=seed, num_clients=num_clients, examples=100, max_examples=limit
+  )
+
+
+def _prepare(raw):
+  return raw["pixels"][..., None], raw["label"].astype(np.int32)
+
+
+def _prepare_pixels(raw):
+  ink = 1 - raw["pixels"][..., None]
+  return ink, ink
+
+
+def _classifier(model: str, classes: int, seed: int) -> Model:
+  return classifier(
+    lambda: MODELS[model](SHAPE, classes),
+    tf.TensorSpec([None, *SHAPE], tf.float32),
+    seed,
+    None if model == "logistic" else images.PENULTIMATE,
+  )
+
+
+def _autoencoder(seed: int) -> Model:
+  spec = tf.TensorSpec([None, *SHAPE], tf.float32)
+
+  def loss(ink, logits):
+    return tf.reduce_mean(tf.square(_flat(ink) - tf.sigmoid(logits)))
+
+  def squared_error(ink, logits):
+    return tf.reduce_mean(tf.square(_flat(ink) - tf.sigmoid(logits)), axis=1)
+
+  return from_keras(
+    lambda: images.autoencoder(SHAPE),
+    loss=loss,
+    batch_spec=(spec, spec),
+    metrics=collections.OrderedDict(mse=squared_error),
+    seed=seed,
+  )
+
+
+def _flat(pixels: tf.Tensor) -> tf.Tensor:
+  return tf.reshape(pixels, [-1, SHAPE[0] * SHAPE[1]])

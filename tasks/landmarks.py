@@ -1,0 +1,224 @@
+"""Large images by user: Google Landmarks v2 (landmarks-user-160k) and iNaturalist (user-120k), TFF's files.
+
+TFF keeps a TFRecord file for each user and one for testing, of JPEG images and classes. An image is scaled
+to a square a little larger than the model's, from which the model's is cut: at random for training, from
+the middle for testing ([000] and Hsu et al. 2020).
+"""
+
+import dataclasses
+import functools
+import pathlib
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tasks import augment, cache, synthetic
+from tasks.cache import DataError
+from tasks.classification import classifier
+from tasks.models import deep, images
+from tasks.sources import DATA, Raw, Source, task_of
+from tasks.task import Defaults, Task
+from tff_momentum import checks
+from tff_momentum.gradients import Model
+
+MODELS: dict[str, Callable[..., Any]] = {
+  "mobilenet_v2": deep.mobilenet_v2,
+  "vit_b16": deep.vit_b16,
+}
+_WEIGHTS = "keras/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5"
+
+
+def load_gldv2(
+  *,
+  seed: int,
+  model: str = "mobilenet_v2",
+  data: str = "real",
+  data_dir: str | None = None,
+  num_clients: int | None = None,
+  max_examples_per_client: int | None = None,
+  image_size: int = 224,
+  pretrained: bool = False,
+) -> Task:
+  """Landmarks by photographer: 1,262 clients, 2,028 classes.
+
+  Args:
+    seed: of the initial weights, and of synthetic data.
+    model: mobilenet_v2 (group normalisation) or vit_b16.
+    data: real or synthetic.
+    data_dir: the folder with `tff/gld160k/train/` and `tff/gld160k/test.tfRecord`.
+    num_clients: only the first so many users; any number of synthetic ones.
+    max_examples_per_client: only so many images of each.
+    image_size: side of the images that the model sees.
+    pretrained: start MobileNetV2 from Keras's ImageNet weights, a file in `keras/` of the folder.
+  """
+  return _load(
+    "gldv2", ("gld160k", "train", "test.tfRecord"), 2028, 1262, 130, seed, model, data, data_dir,
+    num_clients, max_examples_per_client, image_size, pretrained,
+  )  # fmt: skip
+
+
+def load_inaturalist(
+  *,
+  seed: int,
+  model: str = "mobilenet_v2",
+  data: str = "real",
+  data_dir: str | None = None,
+  num_clients: int | None = None,
+  max_examples_per_client: int | None = None,
+  image_size: int = 224,
+  pretrained: bool = False,
+) -> Task:
+  """Species by observer: 9,275 clients, 1,203 classes; the options are those of `load_gldv2`.
+
+  The files are `tff/USER_120K/train/` and `tff/USER_120K/test.tfRecord`.
+  """
+  return _load(
+    "inaturalist", ("USER_120K", "train", "test.tfRecord"), 1203, 9275, 13, seed, model, data, data_dir,
+    num_clients, max_examples_per_client, image_size, pretrained,
+  )  # fmt: skip
+
+
+def _load(name, files, classes, users, examples, seed, model, data, data_dir, num_clients, limit, size,
+          pretrained) -> Task:  # fmt: skip
+  checks.one_of("model", model, MODELS)
+  checks.one_of("data", data, DATA)
+  checks.integer("image_size", size, at_least=32)
+  for option, value in (("num_clients", num_clients), ("max_examples_per_client", limit)):
+    if value is not None:
+      checks.integer(option, value, at_least=1)
+  if size % 16 and model == "vit_b16":
+    raise ValueError(f"image_size must be a multiple of 16 for vit_b16; found {size}.")
+  root, larger = cache.root(data_dir), size + size // 8
+  evaluation = None
+  if data == "synthetic":
+    source = synthetic.synthetic_source(
+      synthetic.images((larger, larger, 3), classes, synthetic.class_law(5.0, classes)),
+      seed=seed,
+      num_clients=num_clients or users,
+      examples=examples,
+      max_examples=limit,
+      test_clients=2,
+    )
+  else:
+    source, evaluation = _real(root / "tff" / files[0], files[1:], larger, num_clients, limit)
+
+  def train(batch, seed):
+    cut = augment.random_crop_and_flip(batch[0], size, 0, seed)
+    return tf.cast(cut, tf.float32) / 127.5 - 1, batch[1]
+
+  def test(batch):
+    return tf.cast(augment.central_crop(batch[0], size), tf.float32) / 127.5 - 1, batch[1]
+
+  shape = (size, size, 3)
+  built = classifier(
+    lambda: MODELS[model](shape, classes),
+    tf.TensorSpec([None, *shape], tf.float32),
+    seed,
+    images.PENULTIMATE,
+  )
+  task = task_of(
+    name,
+    source,
+    _pretrained(built, model, shape, root) if pretrained else built,
+    lambda raw: (raw["image"], raw["label"].astype(np.int32)),
+    Defaults(
+      total_rounds=3000,
+      clients_per_round=10,
+      client_batch_size=64,
+      client_learning_rate=0.1 if model == "mobilenet_v2" else 0.03,
+      client_epochs_per_round=5,
+    ),
+    {
+      "model": model,
+      "image_size": size,
+      "pretrained": pretrained,
+      "max_examples_per_client": limit,
+    },
+    augment=train,
+    finish=test,
+  )
+  if evaluation is None:
+    return task
+  return dataclasses.replace(
+    task, evaluation=lambda batch_size: evaluation(batch_size).map(lambda *batch: test(batch))
+  )
+
+
+def _real(folder: pathlib.Path, names, side: int, num_clients: int | None, limit: int | None):
+  """The users' files as a source, and the test file as batches: it is too large to be kept."""
+  train, test = folder / names[0], folder / names[1]
+  for path in (train, test):
+    if not path.exists():
+      raise cache.missing(f"TFF's {folder.name}", path, "it takes TFF's own script and days")
+  users = sorted(path.name for path in train.iterdir() if path.is_file())[:num_clients]
+  if not users:
+    raise DataError(f"{train} holds no clients at all; expected a TFRecord file for each user.")
+  sizes = [min(count_records(train / user), limit or 2**31) for user in users]
+
+  @functools.partial(tf.function, input_signature=[tf.TensorSpec([], tf.string)])
+  def read(path):
+    data = tf.data.TFRecordDataset(path).take(limit or -1).map(functools.partial(_decode, side))
+    return data.batch(max(sizes)).get_single_element()
+
+  def read_user(user: str) -> Raw:
+    try:
+      image, label = read(str(train / user))
+    except tf.errors.OpError as error:
+      reason = " ".join(error.message.split())[:120]
+      raise DataError(f"{train / user} cannot be read as this data set ({reason}).") from error
+    return {"image": image.numpy(), "label": label.numpy()}
+
+  def evaluation(batch_size: int) -> tf.data.Dataset:
+    return (
+      tf.data.TFRecordDataset(str(test)).map(functools.partial(_decode, side)).batch(batch_size)
+    )
+
+  source = Source("real", users, sum(sizes), read_user, lambda: read_user(users[0]))
+  source.read(users[0])
+  return source, evaluation
+
+
+def count_records(path: pathlib.Path) -> int:
+  """How many records a TFRecord file holds, by its lengths alone; refuses one that is cut off."""
+  count, end = 0, path.stat().st_size
+  with open(path, "rb") as file:
+    while file.tell() < end:
+      head = file.read(12)
+      length = struct.unpack("<Q", head[:8])[0] if len(head) == 12 else 2**62
+      if file.tell() + length + 4 > end:
+        raise DataError(f"{path} is cut off after {count} examples; delete it, and make it again.")
+      file.seek(length + 4, 1)
+      count += 1
+  if count == 0:
+    raise DataError(f"{path} holds no examples; expected at least one.")
+  return count
+
+
+def _decode(side: int, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+  parsed = tf.io.parse_single_example(
+    record,
+    {
+      "image/encoded_jpeg": tf.io.FixedLenFeature([], tf.string),
+      "class": tf.io.FixedLenFeature([], tf.int64),
+    },
+  )
+  image = tf.io.decode_jpeg(parsed["image/encoded_jpeg"], channels=3)
+  scaled = tf.image.resize(image, (side, side), antialias=True)
+  return tf.cast(tf.clip_by_value(scaled, 0, 255), tf.uint8), tf.cast(parsed["class"], tf.int32)
+
+
+def _pretrained(model: Model, name: str, shape, root: pathlib.Path) -> Model:
+  """The model with Keras's ImageNet weights in all layers but the last."""
+  if name != "mobilenet_v2":
+    raise ValueError(
+      "pretrained must be False for vit_b16, whose ImageNet weights Keras does not have."
+    )
+  path = root / _WEIGHTS
+  if not path.exists():
+    raise cache.missing("MobileNetV2's ImageNet weights", path, "Keras publishes them")
+  keras = tf.keras.applications.MobileNetV2(shape, include_top=False, weights=str(path))
+  body = tuple(weight.numpy() for weight in keras.trainable_weights)
+  return dataclasses.replace(model, initial_weights=body + model.initial_weights[len(body) :])

@@ -1,0 +1,1 @@
+"""The papers' models, as Keras models that give logits."""

@@ -1,0 +1,159 @@
+"""Shakespeare from TFF: the next character of a role's lines."""
+
+import collections
+import functools
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tasks import cache, fetch, sqlite, synthetic
+from tasks.classification import accuracy, cross_entropy
+from tasks.models import text
+from tasks.sources import DATA, Raw, Source, task_of, tff_source
+from tasks.task import Defaults, Task
+from tff_momentum import checks
+from tff_momentum.gradients import Model
+from tff_momentum.keras_model import from_keras
+
+LENGTH = 80
+# TFF's 86 characters in TFF's order; 0 is padding, and three tokens follow: unknown, begin, end.
+TFF_CHARACTERS = (
+  "dhlptx@DHLPTX $(,048cgkoswCGKOSW[_#'/37;?bfjnrvzBFJNRVZ\"&*.26:\naeimquyAEIMQUY]!%)-159\r"
+)
+# LEAF's 80 characters; [001] has 79.
+LEAF_CHARACTERS = (
+  "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
+)
+MODELS = ("lstm", "lstm100", "gru")
+ROLES = 715
+
+
+def load(
+  *,
+  seed: int,
+  model: str = "lstm",
+  data: str = "real",
+  data_dir: str | None = None,
+  num_clients: int | None = None,
+  max_examples_per_client: int | None = None,
+) -> Task:
+  """Loads the task.
+
+  Args:
+    seed: of the initial weights, and of synthetic data.
+    model: lstm (two LSTMs of 256, a character after each of 80; McMahan et al.), or, one character after a
+      window of 80 that slides over a role's lines: lstm100 ([000]) or gru ([001]).
+    data: real or synthetic.
+    data_dir: the folder with `tff/shakespeare.sqlite`.
+    num_clients: only so many roles, those with the most lines; 100 for lstm100, all for the others.
+    max_examples_per_client: only so many sequences of each role; 2,000 for lstm100, all for the others.
+  """
+  checks.one_of("model", model, MODELS)
+  checks.one_of("data", data, DATA)
+  if model == "lstm100":
+    num_clients = 100 if num_clients is None else num_clients
+    max_examples_per_client = 2000 if max_examples_per_client is None else max_examples_per_client
+  if max_examples_per_client is not None:
+    checks.integer("max_examples_per_client", max_examples_per_client, at_least=1)
+  if data == "synthetic":
+    source = synthetic.synthetic_source(
+      synthetic.speeches(), seed=seed, num_clients=num_clients or ROLES, examples=20
+    )
+  else:
+    source = real(cache.root(data_dir), num_clients)
+  whole = model == "lstm"
+  prepare = _sequences if whole else _windows(LEAF_CHARACTERS[: 80 if model == "lstm100" else 79])
+  return task_of(
+    "shakespeare",
+    source,
+    _sequence_model(seed) if whole else _window_model(model, seed),
+    lambda raw: tf.nest.map_structure(lambda a: a[:max_examples_per_client], prepare(raw)),
+    _DEFAULTS[model],
+    {"model": model, "max_examples_per_client": max_examples_per_client},
+    finish=lambda batch: tf.nest.map_structure(lambda t: tf.cast(t, tf.int32), batch),
+  )
+
+
+_DEFAULTS = {
+  "lstm": Defaults(
+    total_rounds=1200, clients_per_round=10, client_batch_size=4, client_learning_rate=1.0
+  ),
+  "lstm100": Defaults(
+    total_rounds=250, clients_per_round=10, client_batch_size=100, client_learning_rate=1.0
+  ),
+  "gru": Defaults(
+    total_rounds=500, clients_per_round=7, client_batch_size=32, client_learning_rate=1.0
+  ),
+}
+
+
+def real(root: pathlib.Path, num_clients: int | None = None) -> Source:
+  """The roles of TFF's file."""
+  path = root / "tff" / "shakespeare.sqlite"
+  fetch.tff_database(path, sqlite.check)
+  return tff_source(
+    path,
+    functools.partial(tff.simulation.datasets.shakespeare.load_data, cache_dir=str(path.parent)),
+    splits=("train", "test"),
+    num_clients=num_clients,
+  )
+
+
+def _table(characters: str, first: int, unknown: int) -> np.ndarray:
+  table = np.full(256, unknown, np.uint8)
+  table[np.frombuffer(characters.encode(), np.uint8)] = np.arange(first, first + len(characters))
+  return table
+
+
+def _sequences(raw: Raw) -> tuple[np.ndarray, np.ndarray]:
+  """Each speech between its begin and end tokens, padded to a multiple of 81 and cut up (TFF)."""
+  unknown = len(TFF_CHARACTERS) + 1
+  table, rows = _table(TFF_CHARACTERS, 1, unknown), []
+  for speech in raw["snippets"]:
+    ids = table[np.frombuffer(speech, np.uint8)]
+    line = np.concatenate([[unknown + 1], ids, [unknown + 2]]).astype(np.uint8)
+    rows.append(np.pad(line, (0, -len(line) % (LENGTH + 1))).reshape(-1, LENGTH + 1))
+  tokens = np.concatenate(rows)
+  return tokens[:, :-1], tokens[:, 1:]
+
+
+def _windows(characters: str) -> Callable[[Raw], tuple[np.ndarray, np.ndarray]]:
+  """Every 80 neighbouring characters of a role's lines, and the one that follows (LEAF)."""
+  table = _table(characters, 0, characters.index(" "))
+
+  def windows(raw: Raw) -> tuple[np.ndarray, np.ndarray]:
+    lines = table[np.frombuffer(b"\n".join(raw["snippets"]), np.uint8)]
+    if len(lines) <= LENGTH:  # a role of few words: one window, with spaces before them
+      lines = np.pad(lines, (LENGTH + 1 - len(lines), 0), constant_values=characters.index(" "))
+    all_windows = np.lib.stride_tricks.sliding_window_view(lines, LENGTH + 1)
+    return all_windows[:, :-1], all_windows[:, -1]
+
+  return windows
+
+
+def _sequence_model(seed: int) -> Model:
+  spec = tf.TensorSpec([None, LENGTH], tf.int32)
+  return from_keras(
+    lambda: text.next_characters(len(TFF_CHARACTERS) + 4),
+    loss=text.token_loss,
+    batch_spec=(spec, spec),
+    metrics=collections.OrderedDict(accuracy=text.token_accuracy(())),
+    seed=seed,
+  )
+
+
+def _window_model(model: str, seed: int) -> Model:
+  build = {
+    "lstm100": lambda: text.one_character_lstm(80),
+    "gru": lambda: text.one_character_gru(79),
+  }
+  return from_keras(
+    build[model],
+    loss=cross_entropy,
+    batch_spec=(tf.TensorSpec([None, LENGTH], tf.int32), tf.TensorSpec([None], tf.int32)),
+    metrics=collections.OrderedDict(accuracy=accuracy),
+    seed=seed,
+  )
