@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments import report
-from experiments.reporting import heatmaps, measures, palette, results, runs, tables
+from experiments.reporting import heatmaps, measures, palette, results, runs, tables, trends
 from tests.report_runs import MODEL, compared, write_run
 from tff_momentum.catalogue import ALGORITHMS
 
@@ -133,14 +133,31 @@ def test_the_best_tuned_cell_stands_for_a_method_and_all_are_on_the_heat_map(tmp
   assert rows[0] == ["ghbm", "client_learning_rate=0.1, beta=0.99", "1", "80.0"]
 
 
-def test_settings_are_columns_and_a_heat_map_may_span_them(tmp_path):
-  for alpha in (0.1, 1.0):
+def test_settings_are_columns_and_points_of_a_trend(tmp_path):
+  for alpha in (1.0, 0.1):
     write_run(tmp_path, "fedavg", [alpha / 2] * 2, details={"alpha": alpha})
   settings, _ = compared(tmp_path)
   assert [s.label for s in settings] == ["digits, alpha=0.1", "digits, alpha=1.0"]
   assert [e.text for e in entries(results.final_table(settings))["fedavg"]] == ["5.0", "50.0"]
+  assert list(heatmaps.heat_maps(settings)) == []
+  (figure,) = trends.trends(settings)
+  axes = figure.drawn.axes[0]
+  assert axes.get_xlabel() == "alpha"
+  assert [text.get_text() for text in axes.get_xticklabels()] == ["0.1", "1.0"]
+  np.testing.assert_allclose(axes.lines[0].get_ydata(), [5, 50])
+
+
+def test_a_heat_map_may_span_settings(tmp_path):
+  for alpha in (0.1, 1.0):
+    for beta in (0.5, 0.9):
+      write_run(
+        tmp_path, "ghbm", [alpha * beta], details={"alpha": alpha}, hyperparameters={"beta": beta}
+      )
+  settings, _ = compared(tmp_path)
   (figure,) = heatmaps.heat_maps(settings)
-  assert figure.drawn.axes[0].get_xlabel() == "alpha"
+  axes = figure.drawn.axes[0]
+  assert (axes.get_ylabel(), axes.get_xlabel()) == ("alpha", "beta")
+  np.testing.assert_allclose(axes.images[0].get_array(), [[5, 9], [50, 90]])
 
 
 def test_words_make_another_method_and_numbers_another_cell(tmp_path):

@@ -110,6 +110,20 @@ def varying(dicts: Sequence[Mapping[str, Any]]) -> list[str]:
   return [name for name in names if len({_frozen(values.get(name)) for values in dicts}) > 1]
 
 
+def by_task(settings: Sequence[Setting]) -> list[list[Setting]]:
+  """The settings of each task, on the same kind of data and judged by the same metric, together."""
+  groups = _group(settings, lambda s: (s.values["task"], s.values.get("data"), s.metric))
+  return list(groups.values())
+
+
+def sorted_values(values: Sequence[Any]) -> list[Any]:
+  """The values on an axis, each once: numbers by size, then texts, then what was left at its default."""
+  distinct = [value for i, value in enumerate(values) if value not in values[:i]]
+  numbers = sorted(v for v in distinct if isinstance(v, int | float))
+  texts = sorted((v for v in distinct if v is not None and v not in numbers), key=str)
+  return [*numbers, *texts, *([None] if None in distinct else [])]
+
+
 def _setting_values(run: Run) -> dict[str, Any]:
   return {name: run.config[name] for name in SETTING if run.config.get(name) is not None}
 

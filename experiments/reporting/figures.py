@@ -52,6 +52,11 @@ def plain(text: str) -> str:
   return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
+def tick(value: Any) -> str:
+  """A hyperparameter's value on an axis; None was not given."""
+  return "default" if value is None else plain(str(value))
+
+
 def metric_curves(setting: Setting, what: str) -> Figure | None:
   """The main metric against rounds, bytes, seconds or virtual seconds; None where that was not measured."""
   drawn = _curves(
@@ -157,7 +162,7 @@ def _limit(axes: Axes, lines: Sequence, factor: float, *, rising: bool) -> None:
   calm = [line.mean * factor for method, line, _ in lines if not method.best.diverged]
   values = np.concatenate(calm or [line.mean * factor for _, line, _ in lines])
   low, high = float(values.min()), float(values.max())
-  if low > 0 and high > 100 * low:
+  if low > 0 and high > 100 * low and not rising:
     axes.set_yscale("log")
     axes.set_ylim(low / 1.3, high * 1.3)
   elif calm and high > low and (rising or len(calm) < len(lines)):

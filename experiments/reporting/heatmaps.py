@@ -1,6 +1,5 @@
 """Heat maps of the final metric where runs differ in one or two hyperparameters."""
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,8 +7,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from experiments.reporting import measures, results
-from experiments.reporting.comparison import Cell, Method, Setting, varying
-from experiments.reporting.figures import RC, Figure, plain
+from experiments.reporting.comparison import Cell, Method, Setting, by_task, sorted_values, varying
+from experiments.reporting.figures import RC, Figure, plain, tick
 
 
 class _Point(NamedTuple):
@@ -22,11 +21,7 @@ class _Point(NamedTuple):
 
 def heat_maps(settings: Sequence[Setting]) -> Iterator[Figure]:
   """One for each method: over all settings where that leaves two coordinates, else in each by itself."""
-  tasks = itertools.groupby(
-    settings, key=lambda s: (s.values["task"], s.values.get("data"), s.metric)
-  )
-  for _, group in tasks:
-    same_task = list(group)
+  for same_task in by_task(settings):
     for label in dict.fromkeys(m.label for s in same_task for m in s.methods):
       points = [p for s in same_task for p in _points(s, s.method(label))]
       if len(varying([p.values for p in points])) > 2:
@@ -43,17 +38,18 @@ def _points(setting: Setting, method: Method | None) -> Iterator[_Point]:
 
 def _heat_map(label: str, points: Sequence[_Point]) -> Iterator[Figure]:
   names = varying([point.values for point in points])
-  if not 1 <= len(names) <= 2:
+  # One value of the setting alone, as alpha, is a trend of all methods together.
+  if not 1 <= len(names) <= 2 or (len(names) == 1 and names[0] in points[0].setting.values):
     return
   setting = points[0].setting
   # A name alone is drawn as one row.
   y_name, x_name = names if len(names) == 2 else ("", names[0])
-  xs = _sorted_values(points, x_name)
-  ys = _sorted_values(points, y_name) if y_name else [None]
+  xs = sorted_values([point.values.get(x_name) for point in points])
+  ys = sorted_values([point.values.get(y_name) for point in points])
   table = np.full((len(ys), len(xs)), np.nan)
   texts = np.full(table.shape, "", dtype=object)
   for values, cell, where in points:
-    at = (ys.index(values.get(y_name)) if y_name else 0, xs.index(values.get(x_name)))
+    at = (ys.index(values.get(y_name)), xs.index(values.get(x_name)))
     texts[at] = results.final_text(cell, where).replace(" ± ", "\n± ")
     if not cell.diverged:
       table[at] = measures.final_spread(cell.runs, where.metric).mean * where.metric.factor
@@ -71,19 +67,6 @@ def _where(setting: Setting, names: Sequence[str]) -> str:
   return ", ".join([setting.label if shared else setting.values["task"], *setting.notes])
 
 
-def _sorted_values(points: Sequence[_Point], name: str) -> list[Any]:
-  """The values on an axis: numbers by size, then texts, then those left at their default."""
-  distinct = []
-  for value in (point.values.get(name) for point in points):
-    if value not in distinct:
-      distinct.append(value)
-  number = (int, float)
-  return sorted(
-    distinct,
-    key=lambda v: (v is None, not isinstance(v, number), v if isinstance(v, number) else str(v)),
-  )
-
-
 def _draw(title, table, texts, x_axis, y_axis, metric) -> plt.Figure:
   (x_name, xs), (y_name, ys) = x_axis, y_axis
   with plt.rc_context({**RC, "axes.grid": False}):
@@ -96,15 +79,11 @@ def _draw(title, table, texts, x_axis, y_axis, metric) -> plt.Figure:
       axes.text(
         j, i, text, ha="center", va="center", fontsize=10.5, color="white" if dark else "black"
       )
-    axes.set_xticks(range(len(xs)), [_tick(x) for x in xs])
+    axes.set_xticks(range(len(xs)), [tick(x) for x in xs])
     axes.set_xlabel(plain(x_name))
-    axes.set_yticks(range(len(ys)), [_tick(y) for y in ys] if y_name else [""] * len(ys))
+    axes.set_yticks(range(len(ys)), [tick(y) for y in ys] if y_name else [""] * len(ys))
     axes.set_ylabel(plain(y_name or ""))
     axes.spines[:].set_visible(False)
     axes.set_title(plain(title))
     figure.colorbar(image, ax=axes, label=plain(metric.axis), pad=0.03)
   return figure
-
-
-def _tick(value: Any) -> str:
-  return "default" if value is None else plain(str(value))

@@ -119,8 +119,10 @@ def final_spread(runs: Sequence[Run], metric: Metric) -> Spread:
 
 def rank(runs: Sequence[Run], metric: Metric) -> tuple[bool, float]:
   """Sorts cells, the best first: those with a diverged run come last."""
+  if any(run.diverged for run in runs):
+    return True, 0.0
   value = final_spread(runs, metric).mean
-  return any(run.diverged for run in runs), -value if metric.larger_is_better else value
+  return False, -value if metric.larger_is_better else value
 
 
 def curve(runs: Sequence[Run], column: str) -> Curve:

@@ -74,7 +74,7 @@ def page(final: Table, sections: Sequence[Section], heat: Sequence[Picture], run
   """The whole page."""
   links = [("final", "Final results")]
   links += [(f"setting-{i}", s.setting.label) for i, s in enumerate(sections, 1)]
-  links += [("heat", "Hyperparameters")] if heat else []
+  links += [("heat", "Settings and hyperparameters")] if heat else []
   links += [("runs", "Runs")]
   parts = [
     "<!doctype html>\n<html lang=en><head><meta charset=utf-8>",
@@ -156,7 +156,7 @@ def _picture(picture: Picture, kind: str = "") -> str:
 def _heat_section(heat: Iterable[Picture]) -> str:
   shown = "".join(map(_picture, heat))
   return (
-    f'<section id="heat"><h2>Hyperparameters</h2><div class="grid">{shown}</div></section>'
+    f'<section id="heat"><h2>Settings and hyperparameters</h2><div class="grid">{shown}</div></section>'
     if shown
     else ""
   )

@@ -19,7 +19,7 @@ DASHES: tuple[Any, ...] = (
 )
 MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
 # The methods that papers compare most come first, so that no two of them share a colour.
-FIRST = ("fedavg", "scaffold", "fedavgm", "mime", "ghbm", "fedhbm", "feddyn")
+FIRST = ("fedavg", "feddyn", "scaffold", "mime", "ghbm", "fedhbm", "fedavgm")
 GOOD, BAD = "#0072B2", "#B34700"  # a cost that falls, and one that grows
 
 

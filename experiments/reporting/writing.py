@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import matplotlib.pyplot as plt
 
 from experiments.output import write_atomically
-from experiments.reporting import figures, heatmaps, results
+from experiments.reporting import figures, heatmaps, results, trends
 from experiments.reporting.comparison import Setting
 from experiments.reporting.page import Picture, Section, page
 from experiments.reporting.tables import Table, to_latex, to_markdown
@@ -66,7 +66,8 @@ def write(output: str, settings: Sequence[Setting], left_out: Sequence[str]) -> 
     pictures = [folder.picture(figure, setting.label) for figure in _figures(setting)]
     tables = [folder.table(table, setting.label) for table in _tables(setting)]
     sections.append(Section(setting, pictures, tables))
-  heat = [folder.picture(figure, "") for figure in heatmaps.heat_maps(settings)]
+  across = [*trends.trends(settings), *heatmaps.heat_maps(settings)]
+  heat = [folder.picture(figure, "") for figure in across]
   runs = [run for s in settings for m in s.methods for cell in m.cells for run in cell.runs]
   write_atomically(folder.path / "index.html", page(final, sections, heat, runs, left_out))
   return (
