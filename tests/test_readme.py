@@ -5,6 +5,9 @@ import re
 import subprocess
 import sys
 
+from tasks import digits
+from tff_momentum import describe
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -21,3 +24,8 @@ def test_the_example_trains():
 def test_every_file_it_names_exists():
   for path in re.findall(r"\]\(([^)#:]+)\)", README):
     assert (ROOT / path).exists(), path
+
+
+def test_the_table_of_algorithms_is_current():
+  (written,) = re.findall(r"<!-- algorithms -->\n(.*?)\n<!-- /algorithms -->", README, re.DOTALL)
+  assert written == describe.table(digits.load(seed=1))

@@ -1,6 +1,7 @@
 """Prints what an algorithm remembers and sends, read off its compiled types.
 
     python -m tff_momentum.describe scaffold --task=digits
+    python -m tff_momentum.describe --table          # the README's table of all algorithms
 
 Run from the project's root, where the tasks are.
 """
@@ -19,18 +20,23 @@ def main(argv: list[str]) -> int:
   parser = argparse.ArgumentParser(
     prog="python -m tff_momentum.describe", description=__doc__.splitlines()[0]
   )
-  parser.add_argument("algo", help="an algorithm")
+  parser.add_argument("algo", nargs="?", help="an algorithm")
+  parser.add_argument("--table", action="store_true", help="all algorithms, as a Markdown table")
   parser.add_argument("--task", default="digits", help="whose model gives the sizes (digits)")
   parser.add_argument("--set", action="append", default=[], help="a hyperparameter, name=value")
   arguments = parser.parse_args(argv)
   try:
     import tasks
 
-    settings.check_name("--algo", arguments.algo, ALGORITHMS)
+    if not arguments.table:
+      settings.check_name("--algo", arguments.algo, ALGORITHMS)
     settings.check_name("--task", arguments.task, tasks.TASKS)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from experiments import experiment
 
+    if arguments.table:
+      print(table(tasks.loader(arguments.task)(seed=1)))
+      return 0
     hyperparameters = experiment.hyperparameters(
       arguments.algo, settings.read_assignments("set", arguments.set)
     )
@@ -44,13 +50,7 @@ def main(argv: list[str]) -> int:
 
 def describe(algo: str, hyperparameters: dict[str, Any], task: Any) -> str:
   """The algorithm's types, and its bytes against FedAvg's."""
-  from experiments import experiment
-  from tff_momentum import process as process_lib
-
-  cohort = min(task.defaults.clients_per_round, len(task.clients))
-  process = process_lib.build_process(
-    experiment.build_algorithm(algo, hyperparameters, task, cohort), task.model
-  )
+  process = _process(algo, hyperparameters, task)
   model_bytes = sum(w.nbytes for w in task.model.initial_weights)
   lines = [
     f"{algo} on {task.name}: {task.model.num_parameters:,} parameters, {model_bytes:,} bytes a model",
@@ -74,6 +74,34 @@ def describe(algo: str, hyperparameters: dict[str, Any], task: Any) -> str:
     f"against FedAvg: {(down + up) / (2 * model_bytes):.3g}×",
   ]
   return "\n".join(lines)
+
+
+def table(task: Any) -> str:
+  """All algorithms in a Markdown table, bytes and client states counted in models."""
+  from tff_momentum.catalogue import ALGORITHMS
+
+  model_bytes = sum(w.nbytes for w in task.model.initial_weights)
+  lines = ["| name | from | down × up | state | rule | file |", "|---|---|---|---|---|---|"]
+  for name, entry in ALGORITHMS.items():
+    process = _process(name, {}, task)
+    down, up, kept = (
+      f"{count / model_bytes:.2g}"
+      for count in (process.bytes_down(1), process.bytes_up(1), process.client_state_bytes)
+    )
+    path = f"tff_momentum/algorithms/{entry.module}.py"
+    lines.append(
+      f"| `{name}` | {entry.paper} | {down} × {up} | {'–' if kept == '0' else kept} | {entry.rule} "
+      f"| [{entry.module}.py]({path}) |"
+    )
+  return "\n".join(lines)
+
+
+def _process(algo: str, hyperparameters: dict[str, Any], task: Any) -> Any:
+  from experiments import experiment
+  from tff_momentum.process import build_process
+
+  cohort = min(task.defaults.clients_per_round, len(task.clients))
+  return build_process(experiment.build_algorithm(algo, hyperparameters, task, cohort), task.model)
 
 
 if __name__ == "__main__":
