@@ -19,7 +19,7 @@ RC: Any = {
   "font.size": 12, "axes.titlesize": 12.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
   "axes.labelsize": 12, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
   "grid.color": "#DDDDDD", "grid.linewidth": 0.7, "axes.axisbelow": True, "legend.frameon": False,
-  "legend.fontsize": 11, "lines.linewidth": 2.0, "lines.solid_capstyle": "round", "svg.hashsalt": "report",
+  "legend.fontsize": 11, "lines.linewidth": 1.8, "lines.solid_capstyle": "round", "svg.hashsalt": "report",
   "figure.dpi": 100, "savefig.dpi": 200, "savefig.bbox": "tight", "savefig.pad_inches": 0.08,
 }  # fmt: skip
 X_LABELS = {
@@ -146,7 +146,7 @@ def _draw_line(
   axes: Axes, method: Method, x: np.ndarray, mean: np.ndarray, std: np.ndarray
 ) -> None:
   colour, dashes, marker = palette.style(method.algo, method.variant)
-  axes.plot(x, mean, color=colour, linestyle=dashes, marker=marker, markevery=0.12, markersize=6,
+  axes.plot(x, mean, color=colour, linestyle=dashes, marker=marker, markevery=0.1, markersize=6,
             label=plain(method.label) + (" ×" if method.best.diverged else ""))  # fmt: skip
   if np.any(std > 0):
     axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)

@@ -29,7 +29,8 @@ h2 { font-size: 1.35rem; margin: 2.2rem 0 .2rem; } h3 { font-size: 1rem; margin:
 .headline { background: #fff; border: 1px solid var(--line); border-left: 5px solid var(--accent);
             border-radius: 6px; padding: .8rem 1rem; }
 .headline strong { display: block; font-size: 1.5rem; } .headline span { color: var(--soft); }
-.grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 520px), 1fr)); gap: 1rem; }
+.grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 520px), 1fr)); gap: 1rem;
+        align-items: start; }
 figure { margin: 0 0 1rem; background: #fff; border: 1px solid var(--line); border-radius: 6px;
          padding: 1rem 1.1rem; min-width: 0; break-inside: avoid; }
 .wide { grid-column: 1 / -1; } .wide img { max-width: 920px; display: block; margin: 0 auto; width: 100%; }

@@ -1,7 +1,8 @@
 """One colour and line style per algorithm, in every figure of every report.
 
 The colours are those of Okabe and Ito without their yellow, which print loses; readers with any colour
-vision can tell them apart. Line styles differ too, so that a copy in grey still reads.
+vision can tell them apart. Line styles and, among algorithms of one colour, markers differ too, so that
+a copy in grey still reads.
 """
 
 import zlib
@@ -40,10 +41,8 @@ def style(algo: str, variant: int = 0) -> Style:
   """The style of an algorithm; further variants of it differ in the marker."""
   place = _place(algo)
   block = place // len(COLOURS)
-  # 35 pairs of colour and dashes before one comes again, with another marker.
-  again = place // (len(COLOURS) * len(DASHES))
   return Style(
     COLOURS[place % len(COLOURS)],
     DASHES[(place + block) % len(DASHES)],
-    MARKERS[(again + variant) % len(MARKERS)],
+    MARKERS[(block + variant) % len(MARKERS)],
   )
