@@ -52,7 +52,7 @@ class _Tags(HTMLParser):
 
 
 def test_texts_from_disk_are_escaped_everywhere(tmp_path):
-  evil = "<script>alert(1)</script>\"'& $x_1$ \\input{x} ${_}^~#% | `a` [b]"
+  evil = "<script>alert(1)</script>\"'& $x_1$ \\input{x} ${_}^~#% | `a` [b] α é ∑\t\n"
   write_run(tmp_path / "runs", evil, [0.5, 0.6], name="<b>name", task=evil, details={"alpha": evil},
             hyperparameters={"optimizer": evil}, columns={"drift/<i>$": [1.0, 2.0]})  # fmt: skip
   write_run(tmp_path / "runs", "_hidden", [0.5, 0.6], task=evil, details={"alpha": evil})

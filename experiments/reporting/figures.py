@@ -49,7 +49,8 @@ class Figure:
 
 def plain(text: str) -> str:
   """A text from disk, safe from matplotlib's own markup."""
-  return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
+  line = " ".join(text.split()).replace("$", r"\$")
+  return f" {line}" if line.startswith("_") else line
 
 
 def tick(value: Any) -> str:

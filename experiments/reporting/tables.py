@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 _LATEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
           "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
-          ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\textasciigrave{}",
+          ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''", "`": r"\textasciigrave{}",
           "×": r"$\times$", "±": r"$\pm$", "↓": r"$\downarrow$", "↑": r"$\uparrow$", "–": "--", "−": "$-$",
           "†": r"$\dagger$", "’": "'", "[": "{[}", "]": "{]}",
           "·": r"$\cdot$", "≥": r"$\geq$", "α": r"$\alpha$", "β": r"$\beta$", "τ": r"$\tau$"}  # fmt: skip
@@ -26,7 +26,7 @@ class Entry:
     """The change as the papers write it; a fall is a saving."""
     if self.change is None:
       return ""
-    sign = "↓ " if self.change < -0.05 else "↑ " if self.change > 0.05 else "± "
+    sign = "↓ " if self.change < -0.05 else "↑ " if self.change > 0.05 else "= "
     return f"{sign}{abs(self.change):.1f}%"
 
 
