@@ -47,7 +47,7 @@ def integer(name: str, value: Any, *, at_least: int) -> int:
 
 def one_of(name: str, value: Any, choices: Collection[str]) -> str:
   """Returns `value` if it is among `choices`, else raises ValueError."""
-  if value not in choices:
+  if value not in tuple(choices):
     raise ValueError(f"{name} must be one of {', '.join(choices)}; found {value!r}.")
   return value
 

@@ -68,6 +68,7 @@ def sgdm(beta: float = 0.9, *, dampened: bool = False) -> Optimizer:
     dampened: whether the gradient is scaled by 1−β, as FedGBO and MFL write it; Mime does not.
   """
   checks.number("beta", beta, at_least=0, below=1)
+  checks.boolean("dampened", dampened)
   fresh = 1.0 - beta if dampened else 1.0
 
   def step(g, m):

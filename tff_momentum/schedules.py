@@ -117,7 +117,7 @@ def schedule(name: str, value: "float | str | Schedule", **bounds: float) -> Sch
     value = calls.evaluate(name, value, SCHEDULES)
   if not isinstance(value, Schedule):
     value = constant(checks.number(name, value, **bounds))
-  # A schedule that decays towards zero never reaches it.
+  # A schedule may fall to zero, though a constant may not be zero: its last rounds then change nothing.
   if bounds.get("above") == 0 and value.high > 0 and value.low == 0:
     bounds = {**bounds, "at_least": 0}
     del bounds["above"]

@@ -89,6 +89,6 @@ def population(num_clients: int, client_weighting: str, total_examples: int | No
   """W_all, the weight of all clients together: N, or all their examples."""
   checks.integer("num_clients", num_clients, at_least=1)
   checks.one_of("client_weighting", client_weighting, WEIGHTINGS)
-  if client_weighting == "uniform":
-    return float(num_clients)
-  return float(checks.integer("total_examples", total_examples, at_least=1))
+  if client_weighting == "num_examples" or total_examples is not None:
+    checks.integer("total_examples", total_examples, at_least=1)
+  return float(num_clients if client_weighting == "uniform" else total_examples or 0)
