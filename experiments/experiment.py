@@ -14,7 +14,7 @@ import tqdm
 
 import tasks
 from experiments import board as board_lib
-from experiments import models, output
+from experiments import models, output, scaling
 from experiments.settings import ALGORITHM_FLAGS, TASK_FLAGS, UserError, assignments, unknown_name
 from tasks.task import Task
 from tff_momentum import algorithms, sizes
@@ -242,12 +242,17 @@ def resolve(flags: Any, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
   defaults = task.defaults
 
   def chosen(name: str) -> Any:
-    return getattr(defaults, name) if flags[name].value is None else flags[name].value
+    if flags[name].value is not None:
+      return flags[name].value
+    default = getattr(defaults, name)
+    return scaling.shrink(name, default, flags.scale) if name in scaling.AT_LEAST else default
 
   return {
     "task": flags.task,
     "algo": flags.algo,
     "experiment_name": flags.experiment_name or f"{flags.task}_{flags.algo}_{flags.seed}",
+    "preset": flags.preset,
+    "scale": flags.scale,
     "seed": flags.seed,
     "total_rounds": chosen("total_rounds"),
     "clients_per_round": min(chosen("clients_per_round"), len(task.clients))
@@ -267,7 +272,9 @@ def resolve(flags: Any, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
     "max_clients_in_flight": flags.max_clients_in_flight,
     "data": task.data,
     "hyperparameters": {
-      "client_learning_rate": defaults.client_learning_rate,
+      **_wanted(
+        algorithms.builder(flags.algo), {"client_learning_rate": defaults.client_learning_rate}
+      ),
       **given,
     },
     "task_details": dict(task.details),

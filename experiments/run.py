@@ -17,7 +17,7 @@ sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
 from absl import flags
 
 import tasks
-from experiments import settings
+from experiments import preset_files, settings
 from tff_momentum.catalogue import ALGORITHMS
 
 
@@ -25,7 +25,7 @@ def main(argv: list[str]) -> None:
   """Reads the flags; imports TensorFlow only once they are right."""
   settings.define_flags()
   try:
-    settings.parse(argv)
+    settings.parse(preset_files.expand(argv))
     if flags.FLAGS["help"].value:
       print(f"{__doc__}\n{settings.help_text()}")
     elif flags.FLAGS.list:
@@ -44,9 +44,7 @@ def listing() -> str:
   lines = ["Tasks:"]
   lines += [f"  {name:20} {entry.summary}" for name, entry in tasks.TASKS.items()]
   lines += ["", "Algorithms:"]
-  lines += [
-    f"  {name:14} {entry.paper:24} {entry.rule}" for name, entry in ALGORITHMS.items()
-  ]
+  lines += [f"  {name:14} {entry.paper:24} {entry.rule}" for name, entry in ALGORITHMS.items()]
   return "\n".join(lines)
 
 

@@ -39,6 +39,10 @@ def define_flags() -> None:
   flags.DEFINE_string("algo", None, "The algorithm; --list shows them.")
   flags.DEFINE_bool("help", False, "Show the flags, and stop.", allow_override=True)
   flags.DEFINE_bool("list", False, "List tasks and algorithms, and stop.")
+  flags.DEFINE_string("preset", None, "A paper's setting, as in ghbm/table1/...; typed flags win.")
+  flags.DEFINE_float(
+    "scale", None, "Shrink the preset's or the task's rounds and cohort, for a try-out."
+  )
   flags.DEFINE_multi_string("set", [], "A hyperparameter of the algorithm, as in --set beta=0.9.")
   flags.DEFINE_multi_string("task_set", [], "An option of the task, as in --task_set noise=0.1.")
   flags.DEFINE_integer("total_rounds", None, "Rounds to run.", lower_bound=1)
