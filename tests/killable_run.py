@@ -22,7 +22,7 @@ def new_client(client):
 def run(folder: str, last: int) -> None:
   """Runs to round `last`, resuming from the newest checkpoint, which the loop writes at a period."""
   folder = pathlib.Path(folder)
-  store = LmdbStore(folder / "store", new_client, map_bytes=2**14)
+  store = LmdbStore(folder / "store", new_client, map_bytes=2**16)
   checkpoints = sorted(folder.glob("checkpoint-*"), key=lambda p: int(p.name.split("-")[1]))
   first, server = 0, 1.0
   if checkpoints:

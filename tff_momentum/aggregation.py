@@ -7,7 +7,7 @@ An algorithm of this library is better compressed by `compressed(algorithm, "qsg
 byte counts know of it, and is the rounding keyed by the client's own seed.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -17,7 +17,9 @@ from tff_momentum.quantisation import Quantiser, compressed, quantiser
 
 __all__ = ["compressed", "quantised"]
 
-Factory = tff.aggregators.UnweightedAggregationFactory | tff.aggregators.WeightedAggregationFactory
+Factory: TypeAlias = (
+  tff.aggregators.UnweightedAggregationFactory | tff.aggregators.WeightedAggregationFactory
+)
 
 
 class QuantisedState(NamedTuple):

@@ -29,8 +29,8 @@ import lmdb
 import numpy as np
 import tensorflow as tf
 
-from tff_momentum.simulation import versions
 from tff_momentum.simulation.state_records import LazyCodec
+from tff_momentum.simulation.versions import Versions
 
 _LENGTHS = struct.Struct("<IQ")
 
@@ -152,8 +152,8 @@ class LmdbStore(ClientStates):
     """
     super().__init__(init)
     # Without metasync a power failure may undo the last rounds, never more; `snapshot` forces all out.
-    self._env = lmdb.open(str(path), map_size=map_bytes, metasync=False)
-    self._everything = self._env.open_db()
+    self._env = lmdb.open(str(path), map_size=map_bytes, max_dbs=3, metasync=False)
+    self._versions = Versions(self._env)
     self._map_lock = threading.Lock()  # no other transaction may be open when the map grows
     self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
     self._writing: concurrent.futures.Future | None = None
@@ -179,7 +179,9 @@ class LmdbStore(ClientStates):
     self._unwritten, self.round = unwritten, round_number + 1
 
     def write(txn):
-      versions.add(txn, round_number, ((i, codec.encode(state)) for i, state in unwritten.items()))
+      self._versions.add(
+        txn, round_number, ((i, codec.encode(state)) for i, state in unwritten.items())
+      )
 
     self._writing = self._writer.submit(self._transact, write, self._meta())
 
@@ -194,19 +196,19 @@ class LmdbStore(ClientStates):
     self._wait()
     target, end = self._round_of(path), self.round
     self.round = target
-    self._transact(lambda txn: versions.undo(txn, target, end), self._meta())
+    self._transact(lambda txn: self._versions.undo(txn, target, end), self._meta())
 
   def release(self, path: str | pathlib.Path) -> None:
     """Deletes the versions that newer ones had replaced by then."""
     self._wait()
     target = self._oldest = self._round_of(path)
-    self._transact(lambda txn: versions.prune(txn, target), self._meta())
+    self._transact(lambda txn: self._versions.prune(txn, target), self._meta())
 
   def clear(self) -> None:
     """Empties the database, which is another store from then on."""
     self._wait()
     self._take({"store": uuid.uuid4().hex, "round": 0, "oldest": 0})
-    self._transact(lambda txn: txn.drop(self._everything, delete=False), self._meta())
+    self._transact(self._versions.drop, self._meta())
 
   def close(self) -> None:
     """Writes what is unwritten and closes the database."""
@@ -217,7 +219,7 @@ class LmdbStore(ClientStates):
   def _load(self, txn: lmdb.Transaction, client: str) -> Any:
     if client in self._unwritten:
       return self._unwritten[client]
-    record = versions.newest(txn, client)
+    record = self._versions.newest(txn, client)
     return self._init(client) if record is None else self._codec.of(client).decode(record)
 
   def _wait(self) -> None:
