@@ -6,8 +6,10 @@ import lzma
 import os
 import pathlib
 import shutil
+import socket
 import tarfile
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 
@@ -18,6 +20,15 @@ from tasks.cache import DataError, missing
 TFF_DATA = "https://storage.googleapis.com/tff-datasets-public"
 _CHUNK = 2**20
 _SECONDS = 20
+
+
+def offline() -> str:
+  """Why there is no network; an empty text if there is one."""
+  try:
+    socket.create_connection((urllib.parse.urlparse(TFF_DATA).hostname, 443), timeout=5).close()
+  except OSError as error:
+    return f"there is no network: {error}"
+  return ""
 
 
 def tff_database(path: pathlib.Path, check: Callable[[pathlib.Path], None]) -> None:

@@ -76,7 +76,7 @@ def tff_source(
     train = train.largest(num_clients)
   if max_examples is not None:
     checks.integer("max_examples_per_client", max_examples, at_least=1)
-  loaded = functools.cache(load)
+  loaded = functools.cache(functools.partial(_load, path, load))
   read_train = _lazy(lambda: _reader(path, loaded()[0], train, max_examples))
   test_clients, each = _test_clients(test, max_test_examples)
   read_one_test = _lazy(lambda: _reader(path, loaded()[-1], test, each))
@@ -89,6 +89,15 @@ def tff_source(
   source = Source("real", train.ids, int(sizes.sum()), read_train, read_test)
   source.read(source.clients[0])  # what is not TFF's data set is found out here, not in round 700
   return source
+
+
+def _load(path: pathlib.Path, load: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+  try:
+    return load()
+  except (StopIteration, RuntimeError, tf.errors.OpError) as error:
+    raise DataError(
+      f"{path} lacks a split or a client that TFF's loader asks for; delete it, and fetch it again."
+    ) from error
 
 
 def _lazy(make: Callable[[], Callable[[str], Raw]]) -> Callable[[str], Raw]:

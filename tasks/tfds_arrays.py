@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from tasks import fetch
 from tasks.cache import DataError, missing
 
 
@@ -35,6 +36,9 @@ def builder(name: str, root: pathlib.Path) -> Any:
       f"There is no TFDS data set {name!r}: expected a name such as mnist, cifar10 or svhn_cropped."
     ) from error
   if not made.info.splits:
+    reason = fetch.offline()
+    if reason:  # TFDS would try for minutes
+      raise missing(f"TFDS's {name}", folder / name, reason)
     try:
       made.download_and_prepare()
     except Exception as error:  # whatever TFDS's many downloaders raise

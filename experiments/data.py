@@ -1,0 +1,197 @@
+"""Lists, fetches, verifies and describes the data sets of the tasks.
+
+python experiments/data.py list --data_dir=DIR
+python experiments/data.py fetch emnist_digits --data_dir=DIR
+python experiments/data.py verify stackoverflow --data_dir=DIR
+python experiments/data.py describe digits --plot=digits.png
+"""
+
+import argparse
+import os
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import numpy as np
+
+import tasks
+from tasks import cache
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+class Stored(NamedTuple):
+  """Where a task's data lies: a file or folder below the data folder, and its splits."""
+
+  path: str
+  splits: tuple[str, ...] = ()
+
+
+STORED = {
+  "emnist": Stored("tff/emnist_all.sqlite", ("all_train", "all_test")),
+  "emnist_digits": Stored("tff/emnist_all.sqlite", ("digits_only_train", "digits_only_test")),
+  "shakespeare": Stored("tff/shakespeare.sqlite", ("train", "test")),
+  "stackoverflow": Stored("tff/stackoverflow.sqlite", ("train", "heldout", "test")),
+  "stackoverflow_tag": Stored("tff/stackoverflow.sqlite", ("train", "heldout", "test")),
+  "cifar100": Stored("tff/cifar100.sqlite", ("train", "test")),
+  "cifar10_dirichlet": Stored("tfds/cifar10"),
+  "cifar10_two_class": Stored("tfds/cifar10"),
+  "cifar100_dirichlet": Stored("tfds/cifar100"),
+  "fashion_mnist": Stored("tfds/fashion_mnist"),
+  "emnist_sorted": Stored("tfds/emnist/balanced"),
+  "sent140": Stored("tfds/sentiment140"),
+  "gldv2": Stored("tff/gld160k"),
+  "inaturalist": Stored("tff/USER_120K"),
+  "concrete": Stored("concrete.csv"),
+}
+_SHOWN_CLIENTS = 30
+
+
+def list_data(root: pathlib.Path) -> list[str]:
+  """A line for each task: whether its data is here, and where."""
+  lines = []
+  for name in tasks.TASKS:
+    if name not in STORED:
+      lines.append(f"{name:20} carried along")
+      continue
+    path = root / STORED[name].path
+    lines.append(f"{name:20} {'here   ' if path.exists() else 'missing'} {path}")
+  return lines
+
+
+def fetch(name: str, data_dir: str | None) -> str:
+  """Downloads what a task needs, by loading it."""
+  _load(name, "real", data_dir)
+  return f"{name}: its data is in {cache.root(data_dir)}."
+
+
+def verify(name: str, data_dir: str | None) -> str:
+  """Reads all of a task's data, and checks it."""
+  stored = STORED.get(name)
+  if stored is None:
+    return f"{name} carries its data along."
+  if stored.splits:
+    from tasks import sqlite
+
+    path = cache.root(data_dir) / stored.path
+    if not path.exists():
+      raise cache.missing(path.name, path, "it was not fetched yet")
+    sqlite.verify(path, stored.splits)
+  task = _load(name, "real", data_dir)
+  for _ in task.evaluation(256):
+    pass
+  return f"{name}: {len(task.clients):,} clients, {task.total_examples:,} examples, all in order."
+
+
+def describe(task: Any) -> tuple[list[str], np.ndarray]:
+  """What a task's clients hold, and the label counts of some of them, a row each."""
+  count = len(task.clients)
+  some = np.sort(np.random.default_rng(0).permutation(count)[:_SHOWN_CLIENTS])
+  labels = [_labels(task.dataset(task.clients[int(i)], np.zeros(2, np.int32), 64)) for i in some]
+  sizes = np.array([size for size, _ in labels])
+  width = max(len(counts) for _, counts in labels)
+  table = np.array([np.pad(counts, (0, width - len(counts))) for _, counts in labels])
+  shares = table / np.maximum(table.sum(1, keepdims=True), 1)
+  overall = table.sum(0) / max(table.sum(), 1)
+  skew = np.abs(shares - overall).sum(1).mean() / 2
+  return [
+    f"{task.name} ({task.data} data)",
+    f"  clients           {count:,}",
+    f"  examples          {task.total_examples:,}",
+    f"  a client holds    {sizes.min()} to {sizes.max()}, {np.median(sizes):g} at the median"
+    f" (of {len(some)} clients)",
+    f"  labels            {width} kinds, {(table > 0).sum(1).mean():.1f} of them at a client",
+    f"  label skew        {skew:.2f} (0: all clients alike; 1: nothing in common)",
+    f"  model             {task.model.num_parameters:,} parameters",
+  ], table
+
+
+def plot(task: Any, table: np.ndarray, path: str) -> None:
+  """Draws the label distribution of some clients."""
+  import matplotlib
+
+  matplotlib.use("Agg")
+  from matplotlib import pyplot
+
+  most = np.argsort(-table.sum(0), kind="stable")[:20]
+  columns = [table[:, k] for k in most]
+  names = [str(k) for k in most]
+  if table.shape[1] > len(most):
+    columns.append(table.sum(1) - np.sum(columns, axis=0))
+    names.append("others")
+  figure, axes = pyplot.subplots(figsize=(9, 4.5), layout="constrained")
+  bottom, colours = np.zeros(len(table)), pyplot.get_cmap("tab20").colors
+  for k, (name, column) in enumerate(zip(names, columns, strict=True)):
+    colour = "lightgrey" if name == "others" else colours[k % 20]
+    axes.bar(range(len(table)), column, bottom=bottom, width=0.9, label=name, color=colour)
+    bottom += column
+  axes.set(
+    xlabel="client", ylabel="labels", title=f"{task.name} ({task.data} data): labels by client"
+  )
+  axes.legend(title="label", ncols=2, fontsize="small", bbox_to_anchor=(1.01, 1), loc="upper left")
+  figure.savefig(path, dpi=120)
+  pyplot.close(figure)
+
+
+def _labels(dataset: Any) -> tuple[int, np.ndarray]:
+  """How many examples, and how often each label: classes, tokens, tags, or tenths of a target."""
+  parts = [y.numpy() for _, y in dataset]
+  labels = np.concatenate(parts)
+  if labels.dtype.kind in "iu":
+    return len(labels), np.bincount(labels[labels > 0] if labels.ndim > 1 else labels)
+  if labels.shape[-1] > 1:
+    return len(labels), labels.sum(0)
+  return len(labels), np.histogram(labels, bins=10, range=(-2.5, 2.5))[0]
+
+
+def _load(name: str, data: str | None, data_dir: str | None) -> Any:
+  import inspect
+
+  known = name in tasks.TASKS or name.startswith("tfds:")
+  if not known:
+    raise ValueError(f"there is no task {name!r}: expected one of {', '.join(tasks.TASKS)}.")
+  from tff_momentum.runtime import set_execution_context
+
+  set_execution_context()  # TFF's own would complain when the program ends
+  load = tasks.loader(name)
+  options = {"data": data, "data_dir": data_dir}
+  parameters = inspect.signature(load).parameters
+  return load(seed=1, **{k: v for k, v in options.items() if v is not None and k in parameters})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Runs a command; returns the exit code."""
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+  )
+  parser.add_argument("command", choices=["list", "fetch", "verify", "describe"])
+  parser.add_argument("task", nargs="?")
+  parser.add_argument("--data_dir", help=f"default: {cache.DEFAULT_DATA_DIR}")
+  parser.add_argument("--data", choices=["real", "synthetic"])
+  parser.add_argument("--plot", help="describe: an image file to draw the labels into")
+  arguments = parser.parse_args(argv)
+  if arguments.command != "list" and arguments.task is None:
+    parser.error(f"{arguments.command} needs the name of a task; `list` shows them")
+  try:
+    if arguments.command == "list":
+      print("\n".join(list_data(cache.root(arguments.data_dir))))
+    elif arguments.command == "describe":
+      task = _load(arguments.task, arguments.data, arguments.data_dir)
+      lines, table = describe(task)
+      print("\n".join(lines))
+      if arguments.plot:
+        plot(task, table, arguments.plot)
+    else:
+      act = fetch if arguments.command == "fetch" else verify
+      print(act(arguments.task, arguments.data_dir))
+  except ValueError as error:
+    print(f"data.py: {error}", file=sys.stderr)
+    return 2
+  return 0
+
+
+if __name__ == "__main__":
+  sys.exit(main())
