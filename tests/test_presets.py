@@ -179,7 +179,8 @@ def test_a_wrong_name_is_answered_with_near_ones():
 
 def start_of(name, folder):
   """The command that starts a preset on two clients for a round, on synthetic data where it has a choice."""
-  typed = ["--total_rounds=1", f"--root_output_dir={folder}", "--experiment_name=run", "--quiet"]
+  typed = ["--total_rounds=1", "--clients_per_round=2", f"--root_output_dir={folder}",
+           "--experiment_name=run", "--quiet"]  # fmt: skip
   if "data" in task_options(given(name)["task"]):
     typed.append("--data=synthetic")
   flags = preset_files.merge(preset_files.scaled(preset_files.read(name), "0.01"), typed)
