@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 
 from tff_momentum import checks
-from tff_momentum.gradients import Model
 from tff_momentum.process import ClientInput, FederatedProcess, ProcessState
 from tff_momentum.runtime import client_labels
 from tff_momentum.simulation import participation as participation_lib
@@ -24,10 +23,17 @@ from tff_momentum.simulation.evaluation import evaluator
 class FederatedTask(Protocol):
   """What the loop needs of a task; `tasks.task.Task` is one."""
 
-  model: Model
-  clients: Sequence[str]
-  dataset: Callable[[str, np.ndarray, int], tf.data.Dataset]
-  evaluation: Callable[[int], tf.data.Dataset]
+  @property
+  def clients(self) -> Sequence[str]:
+    """The ids of all training clients."""
+
+  @property
+  def dataset(self) -> Callable[[str, np.ndarray, int], tf.data.Dataset]:
+    """(client id, seed, batch size) -> the client's batches."""
+
+  @property
+  def evaluation(self) -> Callable[[int], tf.data.Dataset]:
+    """Batch size -> the test data."""
 
 
 class Round(NamedTuple):
