@@ -52,8 +52,10 @@ class Client:
     seed: tf.Tensor,
     round_number: tf.Tensor,
   ):
-    # The name is what the runtime knows the hot function by.
-    def tfm_gradient(weights, batch, seed):
+    # The runtime knows the hot function by its name, and by `full_batch` (unused here) which of its
+    # calls have the one shape that is worth compiling for.
+    def tfm_gradient(weights, batch, seed, full_batch):
+      del full_batch
       return model.value_and_grad(weights, batch, seed)
 
     self._model = model
@@ -93,13 +95,12 @@ class Client:
       start: the first carry, any structure of tensors.
     """
     epochs = self._work.epochs if self._work.steps is None else None
-    data = self._data if epochs == 1 else self._data.repeat(epochs)
 
-    def body(k, carry, batch):
+    def body(value_and_grad, carry, batch):
       tallies = []
 
       def grad(y: Weights) -> Weights:
-        tally, g = self._value_and_grad(y, batch, self._batch_seed(k))
+        tally, g = value_and_grad(y)
         tallies.append(tally)
         return self._with_weight_decay(g, y)
 
@@ -107,7 +108,7 @@ class Client:
       return carry, tallies[0] if tallies else self._model.empty_tally()
 
     self.walked = True
-    carry, self.tally = self._fold(data, self._steps_to_take(), body, start)
+    carry, self.tally = self._fold(self._steps_to_take(), body, start)
     if epochs is not None:
       self._num_examples = self.tally.examples / epochs
     return carry
@@ -115,9 +116,9 @@ class Client:
   def full_gradient(self, *points: Weights) -> Any:
     """The mean gradient over all the client's examples, in one pass; a tuple if of several points."""
 
-    def body(k, sums, batch):
+    def body(value_and_grad, sums, batch):
       n = _size(batch)
-      results = [self._value_and_grad(x, batch, self._batch_seed(k)) for x in points]
+      results = [value_and_grad(x) for x in points]
       sums = tuple(
         trees.map(lambda s, g: s + n * g, total, g)
         for total, (_, g) in zip(sums, results, strict=True)
@@ -125,7 +126,7 @@ class Client:
       return sums, results[0][0]
 
     zeros = tuple(trees.zeros_like(x) for x in points)
-    sums, tally = self._fold(self._data, self._batches(), body, zeros)
+    sums, tally = self._fold(self._batches(), body, zeros)
     self._num_examples = tally.examples
     if self.tally is None:
       self.tally = tally
@@ -137,21 +138,37 @@ class Client:
     )
     return means if len(means) > 1 else means[0]
 
-  def _fold(self, data, count, body, start) -> tuple[Any, Tally]:
-    """Folds `body` over the first `count` batches, adding up the tallies."""
-    iterator = iter(data)
+  def _fold(self, count, body, start) -> tuple[Any, Tally]:
+    """Folds `body` over `count` batches, starting over when the data ends, and adds up the tallies.
 
-    def loop_body(k, carry, tally):
-      carry, new = body(k, carry, next(iterator))
-      return k + 1, carry, trees.add(tally, new)
+    A reduction over the data set, since that is what the in-process runtime knows how to read fast.
+    """
+    first, several = (start, self._model.empty_tally()), self._batches() > 1
 
-    _, carry, tally = tf.while_loop(
-      lambda k, *_: k < count,
-      loop_body,
-      (tf.zeros([], tf.int64), start, self._model.empty_tally()),
-      parallel_iterations=1,
-    )
-    return carry, tally
+    def step(state, batch):
+      k, full_size, *leaves = state
+      carry, tally = tf.nest.pack_sequence_as(first, leaves)
+      size = _size(batch)
+      full_size = tf.where(tf.equal(k, 0), size, full_size)
+      # Of a single batch nobody knows whether it is a full one.
+      full = tf.equal(size, full_size) & several
+
+      def value_and_grad(y: Weights) -> tuple[Tally, Weights]:
+        return self._value_and_grad(y, batch, self._batch_seed(k), full)
+
+      carry, new = body(value_and_grad, carry, batch)
+      return k + 1, full_size, *tf.nest.flatten((carry, trees.add(tally, new)))
+
+    state = (tf.zeros([], tf.int64), tf.zeros([]), *tf.nest.flatten(first))
+    _, _, *leaves = self._repeated(count).take(count).reduce(state, step)
+    return tf.nest.pack_sequence_as(first, leaves)
+
+  def _repeated(self, count: tf.Tensor) -> tf.data.Dataset:
+    """The data often enough for `count` batches; a number of times, as that keeps the length known."""
+    if self._work.epochs == 1 and self._work.steps is None:
+      return self._data
+    passes = -(-count // tf.maximum(self._batches(), 1))
+    return self._data.repeat(passes)
 
   def _batches(self) -> tf.Tensor:
     if self._num_batches is None:

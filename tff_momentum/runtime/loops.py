@@ -18,7 +18,14 @@ _BOOL, _INT64 = tf.bool.as_datatype_enum, tf.int64.as_datatype_enum
 _VARIANT, _RESOURCE = tf.variant.as_datatype_enum, tf.resource.as_datatype_enum
 # Data set ops whose elements can be had by index, with the same result as by iteration.
 _INDEXABLE_OPS = frozenset(
-  ["TakeDataset", "SkipDataset", "OptionsDataset", "PrefetchDataset", "ReduceDataset"]
+  [
+    "OptionsDataset",
+    "PrefetchDataset",
+    "ReduceDataset",
+    "RepeatDataset",
+    "SkipDataset",
+    "TakeDataset",
+  ]
 )
 
 
