@@ -77,7 +77,7 @@ class _Run:
   def __init__(self, program: Program, executor: ClientExecutor):
     self._plan = program.plan
     self._executor = executor
-    self.intake = values.Intake()
+    self.intake = values.Intake(executor.takes_references)
     self._server: dict[Node, list[tf.Tensor]] = {}
     self._clients: dict[Node, list[list[tf.Tensor]]] = {}
     self.num_clients: int | None = None

@@ -16,7 +16,13 @@ from tff_momentum.runtime.devices import HOST
 
 
 class ClientExecutor(Protocol):
-  """Maps a function over clients."""
+  """Maps a function over clients.
+
+  Attributes:
+    takes_references: whether clients' values may have a `DataReference` in the place of a data set.
+  """
+
+  takes_references: bool
 
   def run(
     self,
@@ -33,6 +39,8 @@ class ThreadExecutor:
   Client i runs on device i mod n: which device computes what is a function of the cohort alone, so
   that the bits of a run do not depend on timing even where devices differ.
   """
+
+  takes_references = False
 
   def __init__(self, devices: Sequence[str], slots: int):
     self.devices = list(devices)

@@ -59,21 +59,44 @@ class FlatFunction:
 
   def call_used(self, inputs: list[tf.Tensor], device: str | None = None) -> list[tf.Tensor]:
     """Runs the function on `device`, given only the inputs listed in `used`."""
+    return execute(self._name, inputs, self._num_outputs, device)
+
+  def definitions(self) -> tuple[str, int, list[bytes]]:
+    """Returns what another process needs to `execute` it: name, number of outputs, all functions."""
     context = eager_context.context()
-    context.ensure_initialized()
-    options = context.function_call_options
-    attributes = (
-      "executor_type",
-      options.executor_type or "",
-      "config_proto",
-      options.config_proto_serialized,
-    )
-    try:
-      return pywrap_tfe.TFE_Py_Execute(
-        context._handle, device, self._name, inputs, attributes, self._num_outputs
-      )
-    except eager_core._NotOkStatusException as error:
-      raise eager_core._status_to_exception(error) from None
+    found: dict[str, bytes] = {}
+    names = [self._name]
+    while names:
+      name = names.pop()
+      if name in found or not context.has_function(name):
+        continue
+      definition = context.get_function_def(name)
+      found[name] = definition.SerializeToString(deterministic=True)
+      for node in definition.node_def:
+        names.append(node.op)
+        for attribute in node.attr.values():
+          called = [attribute.func] if attribute.HasField("func") else attribute.list.func
+          names += [function.name for function in called]
+    return self._name, self._num_outputs, list(found.values())
+
+
+def execute(
+  name: str, inputs: list[tf.Tensor], num_outputs: int, device: str | None = None
+) -> list[tf.Tensor]:
+  """Runs a function that TensorFlow's eager runtime knows by `name`."""
+  context = eager_context.context()
+  context.ensure_initialized()
+  options = context.function_call_options
+  attributes = (
+    "executor_type",
+    options.executor_type or "",
+    "config_proto",
+    options.config_proto_serialized,
+  )
+  try:
+    return pywrap_tfe.TFE_Py_Execute(context._handle, device, name, inputs, attributes, num_outputs)
+  except eager_core._NotOkStatusException as error:
+    raise eager_core._status_to_exception(error) from None
 
 
 def _hide(graph: func_graph_lib.FuncGraph, operations: set) -> None:

@@ -14,6 +14,7 @@ from tensorflow_federated.python.core.impl.types import type_conversions
 from tensorflow_federated.python.core.impl.utils import tensorflow_utils
 
 from tff_momentum.runtime import types
+from tff_momentum.runtime.references import DataReference
 
 # Pipelines of these alone give the same elements by index as by iteration.
 _PLAIN_DATASETS = frozenset(
@@ -33,10 +34,14 @@ _PLAIN_DATASETS = frozenset(
 
 
 class Intake:
-  """Takes Python values apart, and notes whether all data sets among them are plain pipelines."""
+  """Takes Python values apart, and notes whether all data sets among them are plain pipelines.
 
-  def __init__(self) -> None:
+  With `keep_references`, a client's data by reference stays a `DataReference` among the leaves.
+  """
+
+  def __init__(self, keep_references: bool = False) -> None:
     self.all_plain = True
+    self._keep_references = keep_references
 
   def leaves(self, value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
     """Returns the tensors of `value`, checked against its type; data sets become their variants."""
@@ -47,6 +52,9 @@ class Intake:
   def _append(self, value: Any, type_spec: tff.Type, leaves: list[tf.Tensor]) -> None:
     if isinstance(type_spec, tff.TensorType):
       leaves.append(_to_tensor(value, type_spec))
+    elif isinstance(value, DataReference) and self._keep_references:
+      self.all_plain = False  # not known here
+      leaves.append(value)
     elif isinstance(type_spec, tff.SequenceType):
       dataset = _to_dataset(value, type_spec)
       self.all_plain = self.all_plain and _is_plain(dataset)
@@ -116,6 +124,8 @@ def _loses_precision(value: Any, type_spec: tff.TensorType) -> bool:
 def _to_dataset(value: Any, type_spec: tff.SequenceType) -> tf.data.Dataset:
   if isinstance(value, list):
     value = tensorflow_utils.make_data_set_from_elements(None, value, type_spec.element)
+  if isinstance(value, DataReference):
+    value = value.resolve()
   if not isinstance(value, tf.data.Dataset):
     raise TypeError(
       f"Expected a tf.data.Dataset or a list for the type {type_spec}, found {type(value).__name__}."
@@ -154,8 +164,10 @@ def from_leaves(leaves: Iterator[tf.Tensor], type_spec: tff.Type) -> Any:
   if isinstance(type_spec, tff.TensorType):
     return next(leaves).numpy()
   if isinstance(type_spec, tff.SequenceType):
-    structure = types.element_structure(type_spec.element)
-    return tf.data.experimental.from_variant(next(leaves), structure)
+    leaf = next(leaves)
+    if isinstance(leaf, DataReference):
+      return leaf.resolve()
+    return tf.data.experimental.from_variant(leaf, types.element_structure(type_spec.element))
   assert isinstance(type_spec, tff.StructType)
   elements = [
     (name, from_leaves(leaves, inner)) for name, inner in tff.structure.iter_elements(type_spec)

@@ -1,0 +1,109 @@
+"""The connection to a Ray cluster: one that is there, or one of our own that ends with this process."""
+
+import logging as python_logging
+import os
+import warnings
+import weakref
+from typing import Any
+
+import ray
+from absl import logging
+
+from tff_momentum.runtime import ray_actor
+from tff_momentum.runtime.devices import available_cores
+
+_LOOPBACK = "127.0.0.1"
+
+
+class Connection:
+  """Keeps this process connected to a cluster for as long as the object lives.
+
+  Without an address a cluster of one node is started that listens on the loopback interface only. Ray
+  asks the kernel to kill its processes with ours, whatever ends us.
+  """
+
+  def __init__(self, address: str | None, num_cpus: int | None):
+    self.address = address
+    if ray.is_initialized():  # the caller's own connection, which is the caller's to close
+      self.close = weakref.finalize(self, lambda: None)
+      return
+    for name in ("RAY_USAGE_STATS_ENABLED", "RAY_enable_metrics_collection"):
+      os.environ.setdefault(name, "0")
+    options: dict[str, Any] = {"logging_level": python_logging.ERROR, "log_to_driver": False}
+    if address is None:
+      options.update(
+        address="local",
+        num_cpus=num_cpus or available_cores(),
+        include_dashboard=False,
+        _node_ip_address=_LOOPBACK,
+      )
+    else:
+      options.update(address=address)
+    try:
+      with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # Ray's news of later versions
+        ray.init(**options)
+    except (ConnectionError, ValueError) as error:
+      raise RuntimeError(
+        f"Expected a Ray cluster at {address!r}, found none ({error}); start one with `ray start "
+        "--head`, or leave the address out to run on this machine alone."
+      ) from error
+    self.close = weakref.finalize(self, ray.shutdown)
+
+
+_latest: weakref.ref[Connection] | None = None
+
+
+def connect(address: str | None, num_cpus: int | None = None) -> Connection:
+  """Returns the connection to the cluster at `address`; None stands for one of our own."""
+  global _latest
+  found = _latest() if _latest else None
+  if found is not None and ray.is_initialized():
+    if found.address != address:
+      raise RuntimeError(
+        f"Expected to stay with the Ray cluster at {found.address!r}, found another address, "
+        f'{address!r}; call set_execution_context("inprocess") in between.'
+      )
+    return found
+  found = Connection(address, num_cpus)
+  _latest = weakref.ref(found)
+  return found
+
+
+def start_actors(
+  num_actors: int | None, gpus_per_actor: float | None, startup_seconds: float
+) -> dict[Any, str]:
+  """Starts actors all over the cluster; returns them with a description of each.
+
+  Args:
+    num_actors: default: one for each GPU (or part of one, as `gpus_per_actor` says), or each CPU.
+    gpus_per_actor: default: 1 if the cluster has GPUs, else 0.
+    startup_seconds: the time limit for all of them to answer.
+  """
+  resources = ray.cluster_resources()
+  cpus, gpus = int(resources.get("CPU", 0)), resources.get("GPU", 0)
+  each = (1 if gpus else 0) if gpus_per_actor is None else gpus_per_actor
+  room = min(cpus, int(gpus / each)) if each else cpus
+  wanted = room if num_actors is None else num_actors
+  if not 1 <= wanted <= room:
+    raise ValueError(
+      f"Expected between 1 and {room} actors on a cluster of {cpus} CPUs and {gpus:g} GPUs (one CPU "
+      f"and {each:g} GPUs for each actor), found {wanted}."
+    )
+  actor_class = ray.remote(ray_actor.ClientActor).options(
+    num_cpus=1, num_gpus=each, scheduling_strategy="SPREAD"
+  )
+  actors = [actor_class.remote() for _ in range(wanted)]
+  answers = {actor.describe.remote(): actor for actor in actors}
+  ready, late = ray.wait(list(answers), num_returns=wanted, timeout=startup_seconds)
+  if late:
+    for actor in actors:
+      ray.kill(actor)
+    raise RuntimeError(
+      f"Expected {wanted} Ray actors to answer within {startup_seconds:g} s, found {len(ready)}; "
+      "raise worker_startup_seconds, or ask for fewer with num_actors."
+    )
+  found = {answers[answer]: ray.get(answer) for answer in ready}
+  for place in found.values():
+    logging.info("Clients run in %s.", place)
+  return found
