@@ -55,8 +55,9 @@ def _final_caption(settings: Sequence[Setting]) -> str:
 
 def _final_column(setting: Setting, labels: Sequence[str]) -> list[Entry]:
   found = {m.label: m.best for m in setting.methods}
+  # Places go by the number shown: what reads the same is equally good.
   values = {
-    label: measures.final_spread(cell.runs, setting.metric).mean
+    label: float(setting.metric.show(measures.final_spread(cell.runs, setting.metric).mean))
     for label, cell in found.items()
     if not cell.diverged
   }

@@ -71,7 +71,7 @@ def write(output: str, settings: Sequence[Setting], left_out: Sequence[str]) -> 
   runs = [run for s in settings for m in s.methods for cell in m.cells for run in cell.runs]
   write_atomically(folder.path / "index.html", page(final, sections, heat, runs, left_out))
   return (
-    f"{to_markdown(final)}\nThe report on {len(runs)} runs is in {folder.path}: index.html, "
+    f"{to_markdown(final)}\nThe report on {len(runs)} run{'s' * (len(runs) > 1)} is in {folder.path}: index.html, "
     "figures/ (PNG, SVG), tables/ (Markdown, LaTeX)."
   )
 
