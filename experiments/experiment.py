@@ -14,7 +14,7 @@ import tqdm
 
 import tasks
 from experiments import board as board_lib
-from experiments import models, output, scaling
+from experiments import models, output, remote_data, scaling
 from experiments.settings import ALGORITHM_FLAGS, TASK_FLAGS, UserError, assignments, unknown_name
 from tasks.task import Task
 from tff_momentum import algorithms, sizes
@@ -41,9 +41,14 @@ def run(flags: Any) -> int:
   options = task_options(flags)
   with users_mistakes():
     set_execution_context(
-      flags.runtime, devices=flags.devices, max_clients_in_flight=flags.max_clients_in_flight
+      flags.runtime,
+      devices=flags.devices,
+      max_clients_in_flight=flags.max_clients_in_flight,
+      address=flags.ray_address,
     )
     task = tasks.loader(flags.task)(seed=flags.seed, **options)
+    if flags.runtime == "ray":
+      task = remote_data.by_reference(task, flags.task, flags.seed, options)
     config = resolve(flags, task, given)
     algorithm = build_algorithm(flags.algo, given, task, config["clients_per_round"])
     if flags.compression:

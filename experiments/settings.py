@@ -68,6 +68,9 @@ def define_flags() -> None:
   flags.DEFINE_string("root_output_dir", "runs", "The folder of all experiments.")
   flags.DEFINE_string("experiment_name", None, "This run's folder in it; default: task_algo_seed.")
   flags.DEFINE_enum("runtime", "inprocess", RUNTIMES, "Where TFF computations run.")
+  flags.DEFINE_string(
+    "ray_address", None, "With --runtime=ray: host:port or auto; default: this machine alone."
+  )
   flags.DEFINE_string("devices", "auto", "auto, cpu, gpu, or cpu:N for N logical devices.")
   flags.DEFINE_integer("max_clients_in_flight", None, "Clients that train at once.", lower_bound=1)
   flags.DEFINE_integer("keep_checkpoints", 2, "How many checkpoints to keep.", lower_bound=1)

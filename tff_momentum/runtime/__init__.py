@@ -48,8 +48,8 @@ def set_execution_context(
       or one for each CPU core.
     threads: In process: TensorFlow threads for one operation. Default: one, if TensorFlow has not
       started yet (else a warning); a number is insisted on.
-    compile: In process and on Ray: whether XLA compiles gradient functions of known shapes: `"auto"` (those of
-      recurrent models), `"on"` or `"off"`.
+    compile: In process and on Ray: whether XLA compiles gradient functions of known shapes:
+      `"auto"` (those of recurrent models), `"on"` or `"off"`.
     default_num_clients: Cohort size for computations with no argument placed at clients.
     worker_startup_seconds: Time limit for TFF's worker (default: 60) or all of Ray's actors (default:
       300) to come up.

@@ -2,6 +2,7 @@
 
 import logging as python_logging
 import os
+import pathlib
 import warnings
 import weakref
 from typing import Any
@@ -44,7 +45,7 @@ class Connection:
         warnings.simplefilter("ignore", FutureWarning)  # Ray's news of later versions
         ray.init(**options)
     except (ConnectionError, ValueError) as error:
-      raise RuntimeError(
+      raise ConnectionError(
         f"Expected a Ray cluster at {address!r}, found none ({error}); start one with `ray start "
         "--head`, or leave the address out to run on this machine alone."
       ) from error
@@ -90,16 +91,20 @@ def start_actors(
       f"Expected between 1 and {room} actors on a cluster of {cpus} CPUs and {gpus:g} GPUs (one CPU "
       f"and {each:g} GPUs for each actor), found {wanted}."
     )
-  actor_class = ray.remote(ray_actor.ClientActor).options(
-    num_cpus=1, num_gpus=each, scheduling_strategy="SPREAD"
+  actor_class: Any = ray.remote(ray_actor.ClientActor)
+  start = actor_class.options(
+    num_cpus=1,
+    num_gpus=each,
+    scheduling_strategy="SPREAD",
+    runtime_env={"env_vars": {"PYTHONPATH": _python_path()}},
   )
-  actors = [actor_class.remote() for _ in range(wanted)]
+  actors = [start.remote() for _ in range(wanted)]
   answers = {actor.describe.remote(): actor for actor in actors}
   ready, late = ray.wait(list(answers), num_returns=wanted, timeout=startup_seconds)
   if late:
     for actor in actors:
       ray.kill(actor)
-    raise RuntimeError(
+    raise TimeoutError(
       f"Expected {wanted} Ray actors to answer within {startup_seconds:g} s, found {len(ready)}; "
       "raise worker_startup_seconds, or ask for fewer with num_actors."
     )
@@ -107,3 +112,9 @@ def start_actors(
   for place in found.values():
     logging.info("Clients run in %s.", place)
   return found
+
+
+def _python_path() -> str:
+  """Returns the search path with which an actor finds this package, and what lies beside it."""
+  root = str(pathlib.Path(__file__).resolve().parents[2])
+  return os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
