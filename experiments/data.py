@@ -123,9 +123,9 @@ def plot(task: Any, table: np.ndarray, path: str) -> None:
     columns.append(table.sum(1) - np.sum(columns, axis=0))
     names.append("others")
   figure, axes = pyplot.subplots(figsize=(9, 4.5), layout="constrained")
-  bottom, colours = np.zeros(len(table)), pyplot.get_cmap("tab20").colors
+  bottom, colours = np.zeros(len(table)), pyplot.get_cmap("tab20")
   for k, (name, column) in enumerate(zip(names, columns, strict=True)):
-    colour = "lightgrey" if name == "others" else colours[k % 20]
+    colour = "lightgrey" if name == "others" else colours(k % 20)
     axes.bar(range(len(table)), column, bottom=bottom, width=0.9, label=name, color=colour)
     bottom += column
   axes.set(

@@ -1,9 +1,11 @@
 """Parameter counts: each model is as large as the papers', TFF's or Keras's own."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tasks.classification import classifier
 from tasks.models import deep, images, text
 
 GREY, CIFAR = (28, 28, 1), (32, 32, 3)
@@ -73,6 +75,24 @@ def test_mobilenet_is_of_the_size_and_order_of_keras_own():
     assert count_in_graph(keras) == 2_223_872
   assert ours[: len(theirs)] == theirs  # so that its ImageNet weights can be taken over
   assert ours[len(theirs) :] == [(1280, 2028), (2028,)]
+
+
+@pytest.mark.parametrize("build", [deep.resnet20, deep.resnet18, deep.vgg11, deep.mobilenet_v2])
+def test_deep_models_become_pure_models(build):
+  """One gradient step on a fixed batch lowers the loss."""
+  model = classifier(lambda: build(CIFAR, 10), tf.TensorSpec([None, *CIFAR], tf.float32), seed=0)
+  rng = np.random.default_rng(0)
+  batch = (rng.normal(size=(4, *CIFAR)).astype(np.float32), np.arange(4, dtype=np.int32))
+  weights = tuple(tf.constant(w) for w in model.initial_weights)
+  step = tf.function(model.value_and_grad)
+  before, gradient = step(weights, batch, tf.zeros([2], tf.int32))
+  size = 1e-2 / tf.linalg.global_norm(gradient)
+  after, _ = step(
+    tuple(w - size * g for w, g in zip(weights, gradient, strict=True)),
+    batch,
+    tf.zeros([2], tf.int32),
+  )
+  assert after.loss < before.loss
 
 
 def test_vit_is_of_the_published_size():

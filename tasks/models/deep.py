@@ -20,7 +20,7 @@ def resnet20(shape: Shape, classes: int) -> "tf.keras.Model":
       step = stride if block == 0 else 1
       y = _relu(_norm(_conv(x, filters, step)))
       y = _norm(_conv(y, filters))
-      x = _relu(y + _padded_shortcut(x, filters, step))
+      x = _relu(_add(y, _PaddedShortcut(filters, step)(x)))
   x = tf.keras.layers.GlobalAveragePooling2D(name=PENULTIMATE)(x)
   return tf.keras.Model(inputs, tf.keras.layers.Dense(classes)(x))
 
@@ -36,7 +36,7 @@ def resnet18(shape: Shape, classes: int) -> "tf.keras.Model":
       y = _conv(x if first else _relu(_norm(x)), filters)
       y = _conv(_relu(_norm(y)), filters)
       shortcut = x if x.shape[-1] == filters else _norm(_conv(x, filters, kernel=1))
-      x = y + shortcut
+      x = _add(y, shortcut)
   x = tf.keras.layers.GlobalAveragePooling2D(name=PENULTIMATE)(_relu(_norm(x)))
   return tf.keras.Model(inputs, tf.keras.layers.Dense(classes)(x))
 
@@ -66,7 +66,7 @@ def mobilenet_v2(shape: Shape, classes: int) -> "tf.keras.Model":
         y = _relu6(_norm(_conv(y, expansion * x.shape[-1], kernel=1)))
       y = tf.keras.layers.DepthwiseConv2D(3, step, padding="same", use_bias=False)(y)
       y = _norm(_conv(_relu6(_norm(y)), filters, kernel=1))
-      x = x + y if step == 1 and x.shape[-1] == filters else y
+      x = _add(x, y) if step == 1 and x.shape[-1] == filters else y
   x = _relu6(_norm(_conv(x, 1280, kernel=1)))
   x = tf.keras.layers.GlobalAveragePooling2D(name=PENULTIMATE)(x)
   return tf.keras.Model(inputs, tf.keras.layers.Dense(classes)(x))
@@ -81,9 +81,9 @@ def vit_b16(shape: Shape, classes: int) -> "tf.keras.Model":
   x = _ClassTokenAndPositions()(x)
   for _ in range(12):
     y = L.LayerNormalization(epsilon=1e-6)(x)
-    x = x + L.MultiHeadAttention(12, width // 12)(y, y)
+    x = _add(x, L.MultiHeadAttention(12, width // 12)(y, y))
     y = L.LayerNormalization(epsilon=1e-6)(x)
-    x = x + L.Dense(width)(L.Dense(4 * width, activation="gelu")(y))
+    x = _add(x, L.Dense(width)(L.Dense(4 * width, activation="gelu")(y)))
   x = L.LayerNormalization(epsilon=1e-6)(x)
   x = L.Lambda(lambda tokens: tokens[:, 0], name=PENULTIMATE)(x)
   return tf.keras.Model(inputs, L.Dense(classes, kernel_initializer="zeros")(x))
@@ -123,8 +123,18 @@ def _relu6(x):
   return tf.keras.layers.ReLU(6.0)(x)
 
 
-def _padded_shortcut(x, filters, stride):
-  missing = filters - x.shape[-1]
-  return tf.pad(
-    x[:, ::stride, ::stride], [[0, 0], [0, 0], [0, 0], [missing // 2, missing - missing // 2]]
-  )
+def _add(x, y):
+  return tf.keras.layers.Add()([x, y])
+
+
+class _PaddedShortcut(tf.keras.layers.Layer):
+  """Takes every second place and adds channels of zeros, where a block does so: no parameters."""
+
+  def __init__(self, filters, stride):
+    super().__init__()
+    self._filters, self._stride = filters, stride
+
+  def call(self, x):
+    missing = self._filters - x.shape[-1]
+    channels = [missing // 2, missing - missing // 2]
+    return tf.pad(x[:, :: self._stride, :: self._stride], [[0, 0], [0, 0], [0, 0], channels])
