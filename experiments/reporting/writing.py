@@ -70,9 +70,10 @@ def write(output: str, settings: Sequence[Setting], left_out: Sequence[str]) -> 
   heat = [folder.picture(figure, "") for figure in across]
   runs = [run for s in settings for m in s.methods for cell in m.cells for run in cell.runs]
   write_atomically(folder.path / "index.html", page(final, sections, heat, runs, left_out))
+  counted = f"{len(runs)} run{'s' * (len(runs) > 1)}"
   return (
-    f"{to_markdown(final)}\nThe report on {len(runs)} run{'s' * (len(runs) > 1)} is in {folder.path}: index.html, "
-    "figures/ (PNG, SVG), tables/ (Markdown, LaTeX)."
+    f"{to_markdown(final)}\nThe report on {counted} is in {folder.path}: index.html, figures/ (PNG, SVG), "
+    "tables/ (Markdown, LaTeX)."
   )
 
 
