@@ -162,11 +162,14 @@ def _methods(runs: Sequence[Run], metric: measures.Metric) -> list[Method]:
       label = f"{algo} ({', '.join(f'{k}={v}' for k, v in chosen.items())})" if chosen else algo
       best = min(cells, key=lambda cell: measures.rank(cell.runs, metric))
       methods.append(Method(algo, variant, label, cells, best))
-  order = list(ALGORITHMS)
-  place = {
-    algo: order.index(algo) if algo in order else len(order) for algo in {m.algo for m in methods}
-  }
-  return sorted(methods, key=lambda method: (place[method.algo], method.algo, method.variant))
+  return sorted(methods, key=catalogue_order)
+
+
+def catalogue_order(method: Method) -> tuple[int, str, int]:
+  """Sorts methods as the catalogue lists their algorithms; those it does not know come last."""
+  known = list(ALGORITHMS)
+  place = known.index(method.algo) if method.algo in known else len(known)
+  return place, method.algo, method.variant
 
 
 def _is_word(name: str, value: Any) -> bool:

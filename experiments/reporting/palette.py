@@ -21,7 +21,6 @@ DASHES: tuple[Any, ...] = (
 MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
 # The methods that papers compare most come first, so that no two of them share a colour.
 FIRST = ("fedavg", "feddyn", "scaffold", "mime", "ghbm", "fedhbm", "fedavgm")
-GOOD, BAD = "#0072B2", "#B34700"  # a cost that falls, and one that grows
 
 
 class Style(NamedTuple):

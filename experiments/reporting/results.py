@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from experiments.reporting import measures
-from experiments.reporting.comparison import Cell, Method, Setting, varying
+from experiments.reporting.comparison import Cell, Method, Setting, catalogue_order, varying
 from experiments.reporting.tables import Entry, Table
 
 BASELINE = "fedavg"
@@ -22,7 +22,8 @@ def baseline(setting: Setting) -> Method | None:
 
 def final_table(settings: Sequence[Setting]) -> Table:
   """The final metric of every method in every setting, as in the GHBM paper's Tables 1, 2 and 7."""
-  labels = list(dict.fromkeys(method.label for s in settings for method in _in_order(settings, s)))
+  methods = sorted((m for s in settings for m in s.methods), key=catalogue_order)
+  labels = list(dict.fromkeys(method.label for method in methods))
   columns = [_final_column(setting, labels) for setting in settings]
   header = ["Method"]
   for setting in settings:
@@ -30,11 +31,6 @@ def final_table(settings: Sequence[Setting]) -> Table:
     header.append("; ".join([setting.label, *setting.notes, setting.metric.name + unit]))
   rows = [[Entry(label), *(column[i] for column in columns)] for i, label in enumerate(labels)]
   return Table("final", "Final test metric", _final_caption(settings), header, rows)
-
-
-def _in_order(settings: Sequence[Setting], setting: Setting) -> Sequence[Method]:
-  longest = max(settings, key=lambda s: len(s.methods))
-  return [*longest.methods, *setting.methods]
 
 
 def _final_caption(settings: Sequence[Setting]) -> str:
