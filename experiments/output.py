@@ -9,6 +9,7 @@ import math
 import os
 import pathlib
 import platform
+import resource
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -62,7 +63,7 @@ class RunFolder:
       *(f"train/{name}" for name in names),
       *(f"eval/{name}" for name in names if name != "num_examples"),
       *("bytes/down", "bytes/up", "bytes/total", "clients", "update_norm"),
-      *("seconds/data", "seconds/train", "seconds/eval"),
+      *("seconds/store", "seconds/data", "seconds/train", "seconds/eval"),
     ]
     path = self.path / "metrics.csv"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
@@ -139,6 +140,7 @@ def summarise(path: pathlib.Path) -> dict[str, Any]:
       summary[f"mean {name} over the last {LAST_ROUNDS} rounds"] = sum(recent) / len(recent)
     elif name.startswith("seconds/"):
       summary[name] = sum(values)
+  summary["peak memory, MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
   summary["bytes"] = int(rows[-1]["bytes/total"])
   summary["diverged"] = not math.isfinite(float(rows[-1]["train/loss"]))
   return summary

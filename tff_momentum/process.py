@@ -328,6 +328,8 @@ def _compile_exchange(
 
   upload_type = client.type_signature.result.upload
   _require_floats(upload_type)
+  if not tf.nest.flatten(_specs(upload_type)):
+    factory = tff.aggregators.MeanFactory()  # of nothing; another factory may insist on tensors
   if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
     aggregation = factory.create(upload_type, tff.types.TensorType(np.float32))
   else:

@@ -4,6 +4,7 @@ A round's row of numbers has the names of `metrics.csv`: `train/loss`, `eval/acc
 `seconds/round` and so on. Only the `seconds/...` differ between two runs with the same seed.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -18,6 +19,8 @@ from tff_momentum.simulation import participation as participation_lib
 from tff_momentum.simulation import seeds
 from tff_momentum.simulation.client_states import MemoryStore
 from tff_momentum.simulation.evaluation import evaluator
+
+SECONDS = ("store", "data", "train", "eval")  # the parts of a round that are timed
 
 
 class FederatedTask(Protocol):
@@ -109,30 +112,34 @@ def rounds(
   )
 
   for t in range(int(current.round), total_rounds):
-    started = time.perf_counter()
+    watch = Stopwatch()
     ids = [task.clients[i] for i in cohort_of(t)]
-    clients = [
-      ClientInput(
-        seed=seeds.client_seed(seed, seeds.CLIENT, t, client),
-        state=client_state,
-        data=task.dataset(
-          client, seeds.client_seed(seed, seeds.SHUFFLE, t, client), client_batch_size
-        ),
-      )
-      for client, client_state in zip(ids, store.load(ids), strict=True)
-    ]
-    prepared = time.perf_counter()
-    with client_labels([f"client {client}" for client in ids].__getitem__):
+    with watch.timing("store"):
+      client_states = store.load(ids)
+    with watch.timing("data"):
+      clients = [
+        ClientInput(
+          seed=seeds.client_seed(seed, seeds.CLIENT, t, client),
+          state=client_state,
+          data=task.dataset(
+            client, seeds.client_seed(seed, seeds.SHUFFLE, t, client), client_batch_size
+          ),
+        )
+        for client, client_state in zip(ids, client_states, strict=True)
+      ]
+    labels = [f"client {client}" for client in ids]
+    with watch.timing("train"), client_labels(labels.__getitem__):
       current, client_states, metrics = process.next(current, clients)
-    store.save(ids, client_states, t)
-    trained = time.perf_counter()
+    with watch.timing("store"):
+      store.save(ids, client_states, t)
 
     down, up = process.bytes_down(t) * len(ids), process.bytes_up(t) * len(ids)
     bytes_so_far += down + up
     row: dict[str, float] = {"round": t + 1}
     row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())
     if rounds_per_eval and ((t + 1) % rounds_per_eval == 0 or t + 1 == total_rounds):
-      values = evaluate(process.weights(current))
+      with watch.timing("eval"):
+        values = evaluate(process.weights(current))
       row.update((f"eval/{name}", v) for name, v in values.items() if name != "num_examples")
     row.update(
       {
@@ -141,12 +148,24 @@ def rounds(
         "bytes/total": bytes_so_far,
         "clients": int(metrics["clients"]),
         "update_norm": float(metrics["update_norm"]),
-        "seconds/data": prepared - started,
-        "seconds/train": trained - prepared,
-        "seconds/eval": time.perf_counter() - trained,
+        **{f"seconds/{part}": spent for part, spent in watch.spent.items()},
       }
     )
     yield Round(t, current, row)
+
+
+class Stopwatch:
+  """Adds up the seconds that the parts of a round take."""
+
+  def __init__(self) -> None:
+    self.spent = dict.fromkeys(SECONDS, 0.0)
+
+  @contextlib.contextmanager
+  def timing(self, part: str) -> Iterator[None]:
+    """Counts what happens inside towards this part."""
+    started = time.perf_counter()
+    yield
+    self.spent[part] += time.perf_counter() - started
 
 
 def new_client(process: FederatedProcess, seed: int) -> Callable[[str], Any]:

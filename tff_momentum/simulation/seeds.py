@@ -4,7 +4,7 @@ So the same seed gives the same numbers whatever the threads do, and a resumed r
 never stopped.
 """
 
-import zlib
+import hashlib
 
 import numpy as np
 
@@ -19,5 +19,6 @@ def generator(seed: int, purpose: int, *numbers: int) -> np.random.Generator:
 
 def client_seed(seed: int, purpose: int, round_number: int, client: str) -> np.ndarray:
   """A seed for TensorFlow's stateless functions, int32[2]."""
-  words = np.random.SeedSequence((seed, purpose, round_number, zlib.crc32(client.encode())))
+  number = int.from_bytes(hashlib.blake2b(client.encode(), digest_size=16).digest())
+  words = np.random.SeedSequence((seed, purpose, round_number, number))
   return words.generate_state(2).astype(np.uint32).view(np.int32)
