@@ -1,0 +1,51 @@
+#!/bin/bash
+# One experiment on several Slurm nodes:
+#
+#   sbatch --nodes=4 --gpus-per-node=4 experiments/cluster/slurm.sh --task=emnist --algo=fedavg
+#
+# Everything after the script's name is handed to run.py. Submit from the root of the repository, on a
+# file system that all nodes see, with the environment that holds tff-momentum[cluster] in VENV (default:
+# .venv). Submitting the same command again resumes the run from its last checkpoint.
+#SBATCH --job-name=tff-momentum
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=8
+#SBATCH --time=24:00:00
+#SBATCH --signal=B:TERM@120
+#SBATCH --output=%x-%j.log
+
+set -euo pipefail
+cd "${SLURM_SUBMIT_DIR:?Submit this script with sbatch.}"
+source "${VENV:-.venv}/bin/activate"
+export RAY_USAGE_STATS_ENABLED=0 RAY_enable_metrics_collection=0
+# Every node may use its Ray port; the job's number keeps jobs that share a node apart.
+port=$((20000 + SLURM_JOB_ID % 20000))
+head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+address=$(srun --nodes=1 --ntasks=1 -w "$head" hostname -I | awk '{print $1}')
+gpus=${SLURM_GPUS_ON_NODE:-0}
+
+node() { # host, arguments of ray start; --block ends the node together with its job step
+  srun --nodes=1 --ntasks=1 --overlap -w "$1" ray start "${@:2}" --block --disable-usage-stats \
+    --num-cpus="$SLURM_CPUS_PER_TASK" --num-gpus="$gpus" &
+}
+
+node "$head" --head --node-ip-address="$address" --port="$port" --include-dashboard=false
+for attempt in $(seq 60); do
+  ray health-check --address="$address:$port" && break
+  [ "$attempt" -lt 60 ] || { echo "Expected Ray on $head within five minutes, found none." >&2; exit 1; }
+  sleep 5
+done
+for host in $(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n +2); do
+  node "$host" --address="$address:$port"
+done
+until [ "$(ray status --address="$address:$port" | grep -c ' node_')" -ge "$SLURM_JOB_NUM_NODES" ]; do
+  sleep 2
+done
+
+python experiments/run.py --runtime=ray --ray_address="$address:$port" --quiet "$@" &
+run=$!
+# Slurm tells this shell two minutes before the end; run.py then finishes its round and checkpoints.
+trap 'kill -TERM $run' TERM
+wait $run || true # ends early, with the signal, if there is one
+wait $run && code=0 || code=$?
+exit "$code"
