@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from keras.src import backend
+from tensorflow.python.ops import control_flow_ops
 
 from tff_momentum import gradients
 from tff_momentum.gradients import Model, Tally
@@ -114,7 +115,7 @@ class _Graph:
   """One pass over a batch (forward, and backward in training) as a graph to import."""
 
   def __init__(self, build, loss, batch_spec, metrics, frozen, penultimate, penalty, *, training):
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default() as graph, _LoopsOfKnownLength():
       self._batch = tf.nest.map_structure(
         lambda spec: tf.compat.v1.placeholder(spec.dtype, spec.shape), batch_spec
       )
@@ -170,6 +171,17 @@ class _Graph:
       self._definition, input_map=feeds, return_elements=tf.nest.flatten(self._result), name=""
     )
     return tf.nest.pack_sequence_as(self._result, results)
+
+
+class _LoopsOfKnownLength(control_flow_ops.XLAControlFlowContext):
+  """Where recurrent layers say how long their loops may be, without which XLA compiles no gradient."""
+
+  def __enter__(self):
+    self.Enter()
+    return self
+
+  def __exit__(self, *error):
+    self.Exit()
 
 
 class _SeededGenerator(backend.RandomGenerator):

@@ -160,15 +160,16 @@ class Client:
       return k + 1, full_size, *tf.nest.flatten((carry, trees.add(tally, new)))
 
     state = (tf.zeros([], tf.int64), tf.zeros([]), *tf.nest.flatten(first))
-    _, _, *leaves = self._repeated(count).take(count).reduce(state, step)
+    _, _, *leaves = self._first(count).reduce(state, step)
     return tf.nest.pack_sequence_as(first, leaves)
 
-  def _repeated(self, count: tf.Tensor) -> tf.data.Dataset:
-    """The data often enough for `count` batches; a number of times, as that keeps the length known."""
+  def _first(self, count: tf.Tensor) -> tf.data.Dataset:
+    """The first `count` batches of the data, repeated as often as need be."""
     if self._work.epochs == 1 and self._work.steps is None:
       return self._data
+    # A number of times, not without end: so the length of the data stays known.
     passes = -(-count // tf.maximum(self._batches(), 1))
-    return self._data.repeat(passes)
+    return self._data.repeat(passes).take(count)
 
   def _batches(self) -> tf.Tensor:
     if self._num_batches is None:

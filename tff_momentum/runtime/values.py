@@ -13,24 +13,8 @@ from tensorflow_federated.python.core.impl.executors import value_serialization
 from tensorflow_federated.python.core.impl.types import type_conversions
 from tensorflow_federated.python.core.impl.utils import tensorflow_utils
 
-from tff_momentum.runtime import types
+from tff_momentum.runtime import plain, types
 from tff_momentum.runtime.references import DataReference
-
-# Pipelines of these alone give the same elements by index as by iteration.
-_PLAIN_DATASETS = frozenset(
-  f"_{kind}Dataset"
-  for kind in (
-    "TensorSlice",
-    "Tensor",
-    "Range",
-    "Batch",
-    "Take",
-    "Skip",
-    "Concatenate",
-    "Prefetch",
-    "Options",
-  )
-)
 
 
 class Intake:
@@ -57,17 +41,14 @@ class Intake:
       leaves.append(value)
     elif isinstance(type_spec, tff.SequenceType):
       dataset = _to_dataset(value, type_spec)
-      self.all_plain = self.all_plain and _is_plain(dataset)
-      leaves.append(dataset._variant_tensor)
+      is_plain = plain.is_plain(dataset)
+      self.all_plain = self.all_plain and is_plain
+      leaves.append(plain.variant_of(dataset) if is_plain else dataset._variant_tensor)
     elif isinstance(type_spec, tff.StructType):
       for element, element_type in zip(elements_of(value, type_spec), type_spec, strict=True):
         self._append(element, element_type, leaves)
     else:
       raise TypeError(f"Expected a value made of tensors and sequences, found {type_spec}.")
-
-
-def _is_plain(dataset: tf.data.Dataset) -> bool:
-  return type(dataset).__name__ in _PLAIN_DATASETS and all(map(_is_plain, dataset._inputs()))
 
 
 def elements_of(value: Any, type_spec: tff.StructType) -> list[Any]:

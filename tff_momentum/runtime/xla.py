@@ -3,19 +3,24 @@
 A function whose name starts with `tfm_gradient` is the hot part of a client. XLA speeds up recurrent
 models, whose time goes into many small operations inside loops, and slows convolutions on CPUs. The
 choice depends on the function's operations and shapes alone, so that the same program always gives the
-same bits; and only functions with fully known shapes are compiled, since XLA compiles anew for every
-shape that it meets.
+same bits.
+
+XLA compiles anew for every shape that it meets. So a function is compiled if its shapes are fully known; or
+if nothing but the size of the batch is unknown and the function has a boolean argument `full_batch`: a call
+then branches, to compiled code where that is true, and to the function as it is for the ragged rest of the
+data.
 """
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2, function_pb2
+from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
 
 Compile = Literal["auto", "on", "off"]
 _MARK = "_XlaMustCompile"
 _LOOPS = ("While", "StatelessWhile")
+_FULL_BATCH = "full_batch"
 _SLOW_WITH_XLA = ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Conv3D", "MaxPool")
 
 
@@ -30,35 +35,139 @@ def mark_gradients(graph_def: tf.compat.v1.GraphDef, mode: Compile) -> None:
   if mode == "off":
     return
   library = {function.signature.name: function for function in graph_def.library.function}
-  chosen = {
-    name
-    for name, function in library.items()
-    if "tfm_gradient" in name
-    and _has_known_shapes(function)
-    and (mode == "on" or _is_recurrent(function, library))
-  }
+  functions = list(library.values())
+  for function in functions:
+    if "tfm_gradient" not in function.signature.name or not _has_bounded_loops(function):
+      continue
+    if mode == "on" or _is_recurrent(function, library):
+      if _has_known_shapes(function):
+        _compile_calls(graph_def, function)
+      elif _has_known_shapes_but_batch(function):
+        _branch_calls(graph_def, function)
+
+
+def _compile_calls(graph_def: tf.compat.v1.GraphDef, function: function_pb2.FunctionDef) -> None:
+  _drop_placeholders(function)
+  _mark(function)
+  for node in _calls(graph_def, function.signature.name):
+    _mark(node)
+
+
+def _branch_calls(graph_def: tf.compat.v1.GraphDef, function: function_pb2.FunctionDef) -> None:
+  """Turns the calls of `function` into branches by its argument `full_batch`."""
+  plain = function.signature.name
+  compiled = graph_def.library.function.add()
+  compiled.CopyFrom(function)
+  compiled.signature.name = plain + "_compiled"
+  _drop_placeholders(compiled)
+  _mark(compiled)
+  calls = list(_calls(graph_def, plain))
+  branches = []
+  for callee in (compiled, function):
+    branch = graph_def.library.function.add()
+    branch.CopyFrom(_caller(callee, callee is compiled))
+    branches.append(attr_value_pb2.NameAttrList(name=branch.signature.name))
+  place = _full_batch_argument(function)
+  for node in calls:
+    arguments = [name for name in node.input if not name.startswith("^")]
+    node.op = "StatelessIf" if node.op == "PartitionedCall" else "If"
+    node.input.insert(0, arguments[place])
+    types_in, types_out = node.attr["Tin"], node.attr["Tout"]
+    shapes = node.attr["_output_shapes"].list.shape
+    kept = {
+      "Tcond": attr_value_pb2.AttrValue(type=tf.bool.as_datatype_enum),
+      "Tin": types_in,
+      "Tout": types_out,
+      "then_branch": attr_value_pb2.AttrValue(func=branches[0]),
+      "else_branch": attr_value_pb2.AttrValue(func=branches[1]),
+      "output_shapes": attr_value_pb2.AttrValue(
+        list=attr_value_pb2.AttrValue.ListValue(shape=shapes)
+      ),
+      "_lower_using_switch_merge": attr_value_pb2.AttrValue(b=True),
+    }
+    made = node_def_pb2.NodeDef(op=node.op, name=node.name, input=node.input)
+    for key, value in kept.items():
+      made.attr[key].CopyFrom(value)
+    node.CopyFrom(made)
+
+
+def _caller(function: function_pb2.FunctionDef, compiled: bool) -> function_pb2.FunctionDef:
+  """A function that does nothing but call another one."""
+  signature = function.signature
+  caller = function_pb2.FunctionDef()
+  caller.signature.CopyFrom(signature)
+  caller.signature.name = signature.name + "_call"
+  del caller.signature.control_output[:]
+  for place, attributes in function.arg_attr.items():
+    caller.arg_attr[place].CopyFrom(attributes)
+  call = caller.node_def.add(op="StatefulPartitionedCall", name="call")
+  call.input.extend(argument.name for argument in signature.input_arg)
+  call.attr["Tin"].list.type.extend(argument.type for argument in signature.input_arg)
+  call.attr["Tout"].list.type.extend(argument.type for argument in signature.output_arg)
+  call.attr["f"].func.name = signature.name
+  if compiled:
+    _mark(call)
+  for i, argument in enumerate(signature.output_arg):
+    caller.ret[argument.name] = f"call:output:{i}"
+  return caller
+
+
+def _drop_placeholders(function: function_pb2.FunctionDef) -> None:
+  """Takes out what importing a graph leaves behind: placeholders that nothing reads, unknown to XLA."""
+  kept = [node for node in function.node_def if node.op != "Placeholder"]
+  del function.node_def[:]
+  function.node_def.extend(kept)
+
+
+def _mark(target: Any) -> None:
+  target.attr[_MARK].CopyFrom(attr_value_pb2.AttrValue(b=True))
+
+
+def _calls(graph_def: tf.compat.v1.GraphDef, name: str) -> Iterator[node_def_pb2.NodeDef]:
   bodies = (function.node_def for function in graph_def.library.function)
   for nodes in (graph_def.node, *bodies):
     for node in nodes:
-      if node.op.endswith("PartitionedCall") and node.attr["f"].func.name in chosen:
-        node.attr[_MARK].CopyFrom(attr_value_pb2.AttrValue(b=True))
-  for name in chosen:
-    library[name].attr[_MARK].CopyFrom(attr_value_pb2.AttrValue(b=True))
+      if node.op.endswith("PartitionedCall") and node.attr["f"].func.name == name:
+        yield node
 
 
 def _has_known_shapes(function: function_pb2.FunctionDef) -> bool:
+  return all(shape.is_fully_defined() for shape in _argument_shapes(function))
+
+
+def _has_known_shapes_but_batch(function: function_pb2.FunctionDef) -> bool:
+  return _full_batch_argument(function) is not None and all(
+    shape.rank is not None and shape[1:].is_fully_defined() for shape in _argument_shapes(function)
+  )
+
+
+def _full_batch_argument(function: function_pb2.FunctionDef) -> int | None:
+  names = [argument.name for argument in function.signature.input_arg]
+  return names.index(_FULL_BATCH) if _FULL_BATCH in names else None
+
+
+def _argument_shapes(function: function_pb2.FunctionDef) -> Iterator[tf.TensorShape]:
   for i in range(len(function.signature.input_arg)):
-    shapes = (
-      function.arg_attr[i].attr["_output_shapes"].list.shape if i in function.arg_attr else ()
-    )
-    if not shapes or not tf.TensorShape(shapes[0]).is_fully_defined():
-      return False
-  return True
+    attributes = function.arg_attr[i].attr if i in function.arg_attr else {}
+    shapes = attributes["_output_shapes"].list.shape if "_output_shapes" in attributes else ()
+    yield tf.TensorShape(shapes[0]) if shapes else tf.TensorShape(None)
 
 
 def _is_recurrent(function: function_pb2.FunctionDef, library: dict) -> bool:
   operations = set(_operations(function, library, set()))
   return bool(operations.intersection(_LOOPS)) and not operations.intersection(_SLOW_WITH_XLA)
+
+
+def _has_bounded_loops(function: function_pb2.FunctionDef) -> bool:
+  """Whether the lists that loops fill for their gradients have a length, which XLA needs to know."""
+  nodes = {node.name: node for node in function.node_def}
+  for node in function.node_def:
+    if node.op == "EmptyTensorList":
+      length = nodes.get(node.input[1].split(":")[0])
+      if length is not None and length.op == "Const":
+        if tf.make_ndarray(length.attr["value"].tensor) < 0:
+          return False
+  return True
 
 
 def _operations(function: function_pb2.FunctionDef, library: dict, seen: set[str]) -> Iterator[str]:
