@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Times a round of federated averaging against a loop written by hand, on five work items.
+
+    python experiments/benchmark.py --items=A,B --rounds=5
+
+Every competitor runs in a process of its own; they take turns round by round, and what is printed is the
+median of the ratios within a turn, so that noise of the machine hits all alike. `check` is the distance that
+the weights moved: equal for equal work.
+
+    python experiments/benchmark.py --algos=mimelite,mime,scaffold,ghbm --items=B
+
+compares algorithms with fedavg. `--item=B --rounds=7 --json=FILE`, with `--peer`, is what the driver of
+the peer benchmark calls.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+START = time.time()
+# The project's root takes the place of this folder, whose names would hide others'.
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
+  del sys.path[0]
+sys.path.insert(0, ROOT)
+
+ITEM_NAMES = ("A", "B", "C", "D", "E")
+RUNTIMES = ("inprocess", "ray", "tff")
+
+
+def main(argv: list[str]) -> int:
+  """Runs the benchmark and prints a table for each item."""
+  arguments = parse(argv)
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+  if arguments.peer:
+    return run_as_peer(arguments)
+  if arguments.algos:
+    names = ["inprocess/fedavg", *(f"inprocess/{name}" for name in arguments.algos)]
+  else:
+    names = ["loop", *arguments.runtimes, *(["stock"] if arguments.stock else [])]
+  os.chdir(ROOT)
+  for item in arguments.items:
+    compare(item, names, arguments.rounds, arguments.warm_up)
+  return 0
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+  """The command line."""
+  parser = argparse.ArgumentParser(
+    prog="benchmark.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  add = parser.add_argument
+  add("--items", type=_names(ITEM_NAMES), default=list(ITEM_NAMES), help="of A,B,C,D,E (all)")
+  add("--rounds", type=int, default=5, help="timed rounds (5)")
+  add("--warm_up", type=int, default=2, help="rounds before these, the first of them cold (2)")
+  add("--runtimes", type=_names(RUNTIMES), default=["inprocess"], help="of inprocess,ray,tff")
+  add("--stock", action="store_true", help="also stock TFF's FedAvg on its worker (slow)")
+  add("--algos", type=lambda text: text.split(","), help="algorithms to time against fedavg")
+  add("--peer", action="store_true", help="one item, as a peer: --item, --rounds, --json")
+  add("--item", choices=ITEM_NAMES, help="with --peer: the item")
+  add("--json", help="with --peer: where to write the result")
+  add("--algorithm", default="fedavgm", help="with --peer: the algorithm (fedavgm)")
+  arguments = parser.parse_args(argv)
+  if arguments.peer and not (arguments.item and arguments.json):
+    parser.error("--peer needs --item and --json.")
+  if arguments.rounds < 1 or arguments.warm_up < 1:
+    parser.error("--rounds and --warm_up must be at least 1.")
+  return arguments
+
+
+def _names(known):
+  def split(text: str) -> list[str]:
+    names = text.split(",")
+    if not set(names) <= set(known):
+      raise argparse.ArgumentTypeError(f"expected names among {','.join(known)}, found {text!r}.")
+    return names
+
+  return split
+
+
+def compare(item: str, names: list[str], rounds: int, warm_up: int) -> None:
+  """Prints how the competitors do on an item, as ratios to the first of them."""
+  from experiments.benchmarking import worker
+
+  with tempfile.TemporaryFile("w+") as log:
+    try:
+      with worker.workers(names, item, log) as started:
+        for _ in range(warm_up - 1):
+          _turn(started)
+        turns = [_turn(started) for _ in range(rounds)]
+        states = [w.ask("state") for w in started]
+    except RuntimeError:
+      log.seek(0)
+      sys.stderr.write(log.read()[-4000:])
+      raise
+  print(table(item, names, turns, states), flush=True)
+
+
+def _turn(started) -> list[dict[str, float]]:
+  return [worker.ask("round") for worker in started]
+
+
+def table(item: str, names: list[str], turns: list, states: list) -> str:
+  """A line for each competitor: medians over the turns."""
+  from experiments.benchmarking import expected
+
+  header = f"{item:22} {'s/round':>8} {'ratio':>6} {'expected':>8} {'cpu s':>7} {'cold s':>7} {'peak MB':>8}  check"
+  lines = [header]
+  for i, (name, state) in enumerate(zip(names, states, strict=True)):
+    wall = statistics.median(turn[i]["wall"] for turn in turns)
+    cpu = statistics.median(turn[i]["cpu"] for turn in turns)
+    ratio = statistics.median(turn[i]["wall"] / turn[0]["wall"] for turn in turns)
+    factor = expected.factor(name) if "/" in names[0] else None
+    lines.append(
+      f"{name:22} {wall:8.3f} {ratio:6.2f} {'' if factor is None else f'{factor:.2f}':>8} {cpu:7.3f} "
+      f"{state['cold']:7.1f} {state['peak_mb']:8.0f}  {state['check']:.6g}"
+    )
+  return "\n".join(lines)
+
+
+def run_as_peer(arguments: argparse.Namespace) -> int:
+  """Runs our process on one item and writes what the peers' driver reads."""
+  import resource
+
+  from experiments.benchmarking import competitors, items
+
+  start = float(os.environ.get("BENCH_T0", START))
+  item = items.ITEMS[arguments.item]
+  algorithm = {"fedavg": "fedavgm"}.get(arguments.algorithm, arguments.algorithm)
+  ours = competitors.Ours(item, arguments.runtimes[0], algorithm)
+  seconds, cold = [], 0.0
+  for _ in range(arguments.rounds):
+    begin = time.perf_counter()
+    ours.round()
+    seconds.append(time.perf_counter() - begin)
+    cold = cold or time.time() - start
+  result = {
+    "item": arguments.item,
+    "algorithm": arguments.algorithm,
+    "cold_s": cold,
+    "rounds_s": seconds,
+    "check": items.distance(ours.weights(), ours.initial),
+    "params": sum(w.size for w in ours.initial),
+    "self_maxrss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+  }
+  with open(arguments.json, "w") as file:
+    json.dump(result, file)
+  return 0
+
+
+if __name__ == "__main__":
+  sys.exit(main(sys.argv[1:]))
