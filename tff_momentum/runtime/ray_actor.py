@@ -23,7 +23,7 @@ class Failure:
 
   def error(self) -> tf.errors.OpError:
     """Returns the exception that the actor caught."""
-    kind = tf.errors.exception_type_from_error_code(self.code)
+    kind = tf.compat.v1.errors.exception_type_from_error_code(self.code)
     return kind(None, None, self.message)
 
 

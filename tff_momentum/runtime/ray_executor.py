@@ -39,7 +39,7 @@ class RayExecutor:
     self._functions: weakref.WeakKeyDictionary[functions.FlatFunction, tuple] = (
       weakref.WeakKeyDictionary()
     )
-    self.close = weakref.finalize(self, _kill, self.actors)
+    self._end = weakref.finalize(self, _kill, self.actors)
 
   def run(
     self,
@@ -66,6 +66,11 @@ class RayExecutor:
         (ready,), _ = ray.wait(list(cohort.running), num_returns=1)
         self._collect(ready, cohort, label)
       yield [ray_wire.decode(item) for item in cohort.done.pop(index)]
+
+  def close(self) -> None:
+    """Ends the actors and the connection, as the end of this process would."""
+    self._end()
+    self.connection.close()
 
   def _put_function(self, function: functions.FlatFunction) -> tuple[str, ray.ObjectRef]:
     """Puts a function where the actors find it, once; its name is its content's hash."""
