@@ -151,7 +151,7 @@ def so_far(run: Run, what: str) -> np.ndarray | None:
   if what in totals:
     values = columns.get(totals[what])
     return None if values is None or not np.all(np.isfinite(values)) else values
-  parts = ("bytes/up",) if what == "upload" else ("seconds/data", "seconds/train")
+  parts = ("bytes/up",) if what == "upload" else ("seconds/store", "seconds/data", "seconds/train")
   present = [columns[name] for name in parts if name in columns]
   return np.cumsum(np.nan_to_num(np.sum(present, axis=0), posinf=0.0)) if present else None
 
