@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-LAST_ROUNDS = 100  # the papers' tables average the accuracy over the last hundred rounds
+LAST_ROUNDS = 100  # the papers' tables average over the last hundred rounds; half of a short run
 # What may change between two starts of one run: how long and where it runs, not what it computes.
 FREE = ("total_rounds", "runtime", "devices", "max_clients_in_flight", "versions")
 
@@ -132,12 +132,13 @@ def summarise(path: pathlib.Path) -> dict[str, Any]:
   with open(path, newline="", encoding="utf-8") as file:
     rows = list(csv.DictReader(file))
   summary: dict[str, Any] = {"rounds": len(rows)}
+  last = min(LAST_ROUNDS, max(1, len(rows) // 2))
   for name in rows[-1]:
     values = [float(row[name]) for row in rows if row[name] != ""]
     if name.startswith("eval/") and values:
-      recent = [float(row[name]) for row in rows[-LAST_ROUNDS:] if row[name] != ""]
+      recent = [float(row[name]) for row in rows[-last:] if row[name] != ""]
       summary[f"final {name}"] = values[-1]
-      summary[f"mean {name} over the last {LAST_ROUNDS} rounds"] = sum(recent) / len(recent)
+      summary[f"mean {name} over the last {last} rounds"] = sum(recent) / len(recent)
     elif name.startswith("seconds/"):
       summary[name] = sum(values)
   summary["peak memory, MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

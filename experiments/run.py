@@ -8,6 +8,7 @@ and algorithms, `--help` all flags.
 """
 
 import os
+import signal
 import sys
 
 # The project's root takes the place of this folder, whose names would hide others'.
@@ -26,6 +27,8 @@ def main(argv: list[str]) -> None:
   settings.define_flags()
   try:
     settings.parse(preset_files.expand(argv))
+    if flags.FLAGS["help"].value or flags.FLAGS.list:
+      signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     if flags.FLAGS["help"].value:
       print(f"{__doc__}\n{settings.help_text()}")
     elif flags.FLAGS.list:

@@ -40,7 +40,8 @@ def test_set_model_weights_starts_anew(process):
 def test_refuses_stateful_algorithms():
   with pytest.raises(ValueError, match="keep no state"):
     as_learning_process(
-      algorithms.builder("scaffold")(client_learning_rate=0.1, num_clients=5), harness.softmax_model()
+      algorithms.builder("scaffold")(client_learning_rate=0.1, num_clients=5),
+      harness.softmax_model(),
     )
 
 

@@ -30,7 +30,9 @@ def test_every_dependency_is_pinned():
 def test_another_tff_is_refused_by_name(tmp_path):
   fake = tmp_path / "tensorflow_federated-0.60.0.dist-info"
   fake.mkdir()
-  (fake / "METADATA").write_text("Metadata-Version: 2.1\nName: tensorflow-federated\nVersion: 0.60.0\n")
+  (fake / "METADATA").write_text(
+    "Metadata-Version: 2.1\nName: tensorflow-federated\nVersion: 0.60.0\n"
+  )
   code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import tff_momentum"
   result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
   assert result.returncode != 0
@@ -39,7 +41,9 @@ def test_another_tff_is_refused_by_name(tmp_path):
 
 
 def test_importing_the_package_does_not_import_tensorflow():
-  code = "import sys, tff_momentum, tff_momentum.catalogue, tasks; print('tensorflow' in sys.modules)"
+  code = (
+    "import sys, tff_momentum, tff_momentum.catalogue, tasks; print('tensorflow' in sys.modules)"
+  )
   result = subprocess.run(
     [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT
   )
