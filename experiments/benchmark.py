@@ -108,7 +108,8 @@ def table(item: str, names: list[str], turns: list, states: list) -> str:
   """A line for each competitor: medians over the turns."""
   from experiments.benchmarking import expected
 
-  header = f"{item:22} {'s/round':>8} {'ratio':>6} {'expected':>8} {'cpu s':>7} {'cold s':>7} {'peak MB':>8}  check"
+  columns = f"{'s/round':>8} {'ratio':>6} {'expected':>8} {'cpu s':>7} {'cold s':>7} {'peak MB':>8}"
+  header = f"{item:22} {columns}  check"
   lines = [header]
   for i, (name, state) in enumerate(zip(names, states, strict=True)):
     wall = statistics.median(turn[i]["wall"] for turn in turns)

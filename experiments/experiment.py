@@ -16,6 +16,7 @@ import tasks
 from experiments import board as board_lib
 from experiments import models, output, remote_data, scaling
 from experiments.settings import ALGORITHM_FLAGS, TASK_FLAGS, UserError, assignments, unknown_name
+from tasks.cache import DataError
 from tasks.task import Task
 from tff_momentum import algorithms, sizes
 from tff_momentum.algorithm import Algorithm
@@ -61,7 +62,7 @@ def run(flags: Any) -> int:
     process = build_process(algorithm, task.model, work=work)
     cohorts = participation.uniform(len(task.clients), config["clients_per_round"], flags.seed)
     folder = output.RunFolder.open(flags.root_output_dir, config, restart=flags.restart)
-  with contextlib.closing(folder), users_mistakes((OSError,)):
+  with contextlib.closing(folder), users_mistakes((OSError, DataError)):
     return train(flags, config, task, process, cohorts, folder)
 
 

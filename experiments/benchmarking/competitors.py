@@ -150,7 +150,7 @@ class Loop:
 
 
 def build(name: str, item: items.Item) -> Competitor:
-  """The competitor of a name: `loop`, `stock`, a runtime, or a runtime and an algorithm (`inprocess/mime`)."""
+  """The competitor of a name: `loop`, `stock`, a runtime, or that and an algorithm (`inprocess/mime`)."""
   if name == "loop":
     return Loop(item)
   if name == "stock":

@@ -164,9 +164,9 @@ def _has_bounded_loops(function: function_pb2.FunctionDef) -> bool:
   for node in function.node_def:
     if node.op == "EmptyTensorList":
       length = nodes.get(node.input[1].split(":")[0])
-      if length is not None and length.op == "Const":
-        if tf.make_ndarray(length.attr["value"].tensor) < 0:
-          return False
+      known = length is not None and length.op == "Const"
+      if known and tf.make_ndarray(length.attr["value"].tensor) < 0:
+        return False
   return True
 
 
