@@ -109,8 +109,8 @@ def table(item: str, names: list[str], turns: list, states: list) -> str:
   from experiments.benchmarking import expected
 
   columns = f"{'s/round':>8} {'ratio':>6} {'expected':>8} {'cpu s':>7} {'cold s':>7} {'peak MB':>8}"
-  header = f"{item:22} {columns}  check"
-  lines = [header]
+  columns = f"{'s/round':>8} {'ratio':>6} {'expected':>8} {'cpu s':>7} {'cold s':>7} {'peak MB':>8}"
+  lines = [f"{item:22} {columns}  check"]
   for i, (name, state) in enumerate(zip(names, states, strict=True)):
     wall = statistics.median(turn[i]["wall"] for turn in turns)
     cpu = statistics.median(turn[i]["cpu"] for turn in turns)
