@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 
+import numpy as np
 import psutil
 import tensorflow_federated as tff
 
@@ -26,7 +27,7 @@ ENDINGS = {
 def main() -> None:
   set_execution_context("ray", num_actors=1, worker_startup_seconds=500)
 
-  @tff.federated_computation(tff.FederatedType(tff.TensorType(int), tff.CLIENTS))
+  @tff.federated_computation(tff.FederatedType(tff.TensorType(np.int32), tff.CLIENTS))
   def total(values):
     return tff.federated_sum(values)
 
