@@ -26,17 +26,14 @@ class RayPool:
       num_cpus=num_cpus, num_gpus=num_gpus, max_retries=3, retry_exceptions=False
     )(run_job)
     self._threads = max(1, int(num_cpus))
+    # How many the cluster can run at once, for an estimate of the time left.
+    self.jobs = max(1, int(self._ray.cluster_resources().get("CPU", 1) // max(num_cpus, 1)))
     self._running: dict[Any, tuple[str, float]] = {}
 
   @property
   def running(self) -> list[str]:
     """The names of the jobs handed over and not ended."""
     return [name for name, _ in self._running.values()]
-
-  @property
-  def jobs(self) -> int:
-    """How many the cluster can run at once, for an estimate of the time left."""
-    return max(1, int(self._ray.cluster_resources().get("CPU", 1) // self._threads))
 
   @property
   def free(self) -> int:
