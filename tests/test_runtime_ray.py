@@ -210,8 +210,13 @@ def test_a_cluster_of_our_own_ends_with_the_program(ending, tmp_path):
   started = [int(pid) for pid in output.read_text().splitlines()[0].split()]
   assert len(started) >= 4
   deadline = time.monotonic() + 60
-  while (
-    alive := [pid for pid in started if psutil.pid_exists(pid)]
-  ) and time.monotonic() < deadline:
+  while (alive := list(filter(_is_alive, started))) and time.monotonic() < deadline:
     time.sleep(0.2)
   assert not alive
+
+
+def _is_alive(pid: int) -> bool:
+  try:
+    return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+  except psutil.NoSuchProcess:
+    return False

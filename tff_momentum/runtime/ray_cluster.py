@@ -1,8 +1,10 @@
 """The connection to a Ray cluster: one that is there, or one of our own that ends with this process."""
 
+import contextlib
 import logging as python_logging
 import os
 import pathlib
+import subprocess
 import warnings
 import weakref
 from typing import Any
@@ -14,17 +16,21 @@ from tff_momentum.runtime import ray_actor
 from tff_momentum.runtime.devices import available_cores
 
 _LOOPBACK = "127.0.0.1"
+# Waits for the end of a pipe that this process holds open.
+_GUARD = 'read -r _; kill -9 "$@"'
 
 
 class Connection:
   """Keeps this process connected to a cluster for as long as the object lives.
 
   Without an address a cluster of one node is started that listens on the loopback interface only. Ray
-  asks the kernel to kill its processes with ours, whatever ends us.
+  asks the kernel to kill its processes with ours, whatever ends us, but not those that they start;
+  `guard` sees to these.
   """
 
   def __init__(self, address: str | None, num_cpus: int | None):
     self.address = address
+    self._to_guard = address is None and not ray.is_initialized()
     if ray.is_initialized():  # the caller's own connection, which is the caller's to close
       self.close = weakref.finalize(self, lambda: None)
       return
@@ -50,6 +56,38 @@ class Connection:
         "--head`, or leave the address out to run on this machine alone."
       ) from error
     self.close = weakref.finalize(self, ray.shutdown)
+
+  def guard(self) -> None:
+    """Has a small shell kill all of our cluster's processes when this process is gone."""
+    if self._to_guard:
+      self._to_guard = False
+      pids = [str(pid) for pid in _descendants(os.getpid())]
+      shell = subprocess.Popen(
+        ["/bin/sh", "-c", _GUARD, "sh", *pids],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+      )
+      self.close.detach()
+      self.close = weakref.finalize(self, _shut_down, shell)
+
+
+def _shut_down(guard: subprocess.Popen) -> None:
+  ray.shutdown()
+  guard.kill()
+  guard.communicate()
+
+
+def _descendants(root: int) -> list[int]:
+  """Returns the processes that `root` started, and those that they started, and so on."""
+  parents = {}
+  for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+    with contextlib.suppress(OSError):
+      parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+  found = [root]
+  for process in found:
+    found += [child for child, parent in parents.items() if parent == process]
+  return found[1:]
 
 
 _latest: weakref.ref[Connection] | None = None

@@ -191,4 +191,5 @@ def create_ray_context(
   """Returns the context of a Ray cluster without installing it; see `set_execution_context`."""
   connection = ray_cluster.connect(address, num_actors)
   actors = ray_cluster.start_actors(num_actors, gpus_per_actor, startup_seconds)
+  connection.guard()
   return RayContext(RayExecutor(connection, actors), default_num_clients, compile)
