@@ -67,7 +67,7 @@ def _branch_calls(graph_def: tf.compat.v1.GraphDef, function: function_pb2.Funct
     branch = graph_def.library.function.add()
     branch.CopyFrom(_caller(callee, callee is compiled))
     branches.append(attr_value_pb2.NameAttrList(name=branch.signature.name))
-  place = _full_batch_argument(function)
+  place = _full_batch_argument(function) or 0
   for node in calls:
     arguments = [name for name in node.input if not name.startswith("^")]
     node.op = "StatelessIf" if node.op == "PartitionedCall" else "If"
@@ -164,8 +164,9 @@ def _has_bounded_loops(function: function_pb2.FunctionDef) -> bool:
   for node in function.node_def:
     if node.op == "EmptyTensorList":
       length = nodes.get(node.input[1].split(":")[0])
-      known = length is not None and length.op == "Const"
-      if known and tf.make_ndarray(length.attr["value"].tensor) < 0:
+      if length is None or length.op != "Const":
+        continue
+      if tf.make_ndarray(length.attr["value"].tensor) < 0:
         return False
   return True
 
