@@ -14,8 +14,8 @@ import os
 import sys
 
 # The project's root takes the place of this folder, whose names would hide others'.
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [os.path.dirname(HERE), *(path for path in sys.path if path != HERE)]
 
 from absl import flags
 

@@ -51,7 +51,7 @@ def start_and_stop(folder, name, *more, rows, with_signal):
 
 def finished_rounds(folder):
   path = folder / "metrics.csv"
-  return max(path.read_text().count("\\n") - 1, 0) if path.exists() else 0
+  return max(path.read_text().count("\n") - 1, 0) if path.exists() else 0
 
 
 def rows(folder):
