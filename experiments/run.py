@@ -12,8 +12,9 @@ import signal
 import sys
 
 # The project's root takes the place of this folder, whose names would hide others'.
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:] = [os.path.dirname(HERE), *(path for path in sys.path if path != HERE)]
+if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
+  del sys.path[0]
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from absl import flags
 
