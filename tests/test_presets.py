@@ -183,6 +183,10 @@ def start_of(name, folder):
            "--experiment_name=run", "--quiet"]  # fmt: skip
   if "data" in task_options(given(name)["task"]):
     typed.append("--data=synthetic")
+  if "image_size" in task_options(given(name)["task"]):
+    typed.append(
+      "--task_set=image_size=32"
+    )  # at 224 the evaluation alone takes all of a small machine
   flags = preset_files.merge(preset_files.scaled(preset_files.read(name), "0.01"), typed)
   return [sys.executable, "experiments/run.py", *flags]
 
