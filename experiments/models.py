@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from tff_momentum.gradients import Model
 
@@ -68,6 +69,7 @@ def export(folder: pathlib.Path, model: Model, weights: Any, about: Mapping[str,
     keras = model.keras()
     for variable, value in zip(keras.trainable_weights, weights, strict=True):
       variable.assign(value)
+    tf.get_logger().setLevel("ERROR")  # which would warn that a model without an optimizer has none
     keras.save_weights(part / "keras.weights.h5")
     keras.save(part / "saved_model", save_format="tf")
   shutil.rmtree(folder, ignore_errors=True)

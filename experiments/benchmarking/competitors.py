@@ -28,6 +28,7 @@ class Ours:
     import tff_momentum as tfm
 
     tfm.set_execution_context(runtime)
+    from tff_momentum.algorithms import builder
     from tff_momentum.process import ClientInput
 
     data = [_batches(item, i) for i in range(item.clients)]
@@ -42,7 +43,7 @@ class Ours:
       options.update(num_clients=item.clients, total_examples=total)
     if algorithm == "ghbm":
       options.update(tau=1)
-    self._process = tfm.build_process(tfm.algorithms.builder(algorithm)(**options), model)
+    self._process = tfm.build_process(builder(algorithm)(**options), model)
     self._state = self._process.initialize()
     seeds = [np.array([0, i], np.int32) for i in range(item.clients)]
     self._clients = [
