@@ -74,13 +74,15 @@ def train(flags: Any, config: Any, task: Task, process: Any, cohorts: Any, folde
   )
   state, _ = checkpoints.resume()
   first, total = int(state.round), config["total_rounds"]
+  best = models.Best(folder.path / "checkpoints" / "best.npz")
   if first >= total:
+    if not (folder.path / "summary.json").exists():  # killed between its last round and its end
+      finish(config, process, folder, process.weights(state), best)
     print(f"{folder.path} is complete: {first} rounds. Ask for more with --total_rounds.")
     return 0
   names = list(process.next.type_signature.result.metrics.member.train._asdict())
   with users_mistakes():
     folder.start_metrics(names, first)
-  best = models.Best(folder.path / "checkpoints" / "best.npz")
   board = board_lib.TensorBoard(folder.path / "tensorboard", config)
   rounds = loop.rounds(
     process,
@@ -111,13 +113,16 @@ def train(flags: Any, config: Any, task: Task, process: Any, cohorts: Any, folde
   if done < total:
     print(f"Stopped after round {done} of {total}; run the same command again to go on.")
     return 130
-  summary = folder.write_summary()
-  last = process.weights(finished.state)
-  models.export(folder.path / "model_last", process.model, last, config)
+  finish(config, process, folder, process.weights(finished.state), best)
+  return 0
+
+
+def finish(config: Any, process: Any, folder: Any, weights: Any, best: models.Best) -> None:
+  """Exports the models of a run that is through, then sums it up: a summary means that all is there."""
+  models.export(folder.path / "model_last", process.model, weights, config)
   if best.weights():
     models.export(folder.path / "model_best", process.model, best.weights(), config)
-  print(closing_words(folder.path, summary))
-  return 0
+  print(closing_words(folder.path, folder.write_summary()))
 
 
 def client_store(flags: Any, config: Any, process: Any, folder: Any) -> ClientStates:

@@ -170,7 +170,10 @@ class _Graph:
     results = tf.graph_util.import_graph_def(
       self._definition, input_map=feeds, return_elements=tf.nest.flatten(self._result), name=""
     )
-    return tf.nest.pack_sequence_as(self._result, results)
+    tally, gradient = tf.nest.pack_sequence_as(self._result, results)
+    for g, w in zip(gradient, self._weights, strict=False):  # no gradient when evaluating
+      g.set_shape(w.shape)  # which some operations' gradients do not tell
+    return tally, gradient
 
 
 class _LoopsOfKnownLength(control_flow_ops.XLAControlFlowContext):
