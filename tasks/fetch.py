@@ -2,6 +2,7 @@
 
 import bz2
 import hashlib
+import http.client
 import lzma
 import os
 import pathlib
@@ -71,32 +72,58 @@ def tff_counts(path: pathlib.Path, sha256: str) -> None:
 
 
 def download(url: str, path: pathlib.Path, *, what: str, wanted: pathlib.Path) -> None:
-  """Downloads to `path`, by way of `path`.download, which a broken-off download leaves to go on from."""
+  """Downloads to `path`, by way of `path`.download.
+
+  A download that breaks off is taken up again for as long as something comes; the next command goes on from
+  what it left.
+  """
   if path.exists():
     return
   path.parent.mkdir(parents=True, exist_ok=True)
   part = path.with_name(path.name + ".download")
-  have = part.stat().st_size if part.exists() else 0
+  while True:
+    before = _size(part)
+    try:
+      total = _download_rest(url, part, what)
+      if total is None or _size(part) == total:
+        break
+      reason = f"{_size(part):,} of {total:,} bytes came; run again to go on"
+    except urllib.error.HTTPError as error:
+      raise missing(what, wanted, f"the server answered {error.code}") from error
+    except (OSError, http.client.HTTPException) as error:
+      reason = str(getattr(error, "reason", error))
+    if _size(part) <= before:
+      raise missing(what, wanted, reason)
+  os.replace(part, path)
+
+
+def _download_rest(url: str, part: pathlib.Path, what: str) -> int | None:
+  """Appends to a file what it lacks; returns how long it should be, if the server says so."""
+  have = _size(part)
   request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
   try:
-    with urllib.request.urlopen(request, timeout=_SECONDS) as response:
-      if have and response.status != 206:  # the server starts over, and so do we
-        have = 0
-      length = response.headers.get("Content-Length")
-      total = have + int(length) if length else None
-      with (
-        open(part, "ab" if have else "wb") as file,
-        tqdm.tqdm(total=total, initial=have, unit="B", unit_scale=True, desc=what) as bar,
-      ):
-        while chunk := response.read(_CHUNK):
-          file.write(chunk)
-          bar.update(len(chunk))
+    response = urllib.request.urlopen(request, timeout=_SECONDS)
   except urllib.error.HTTPError as error:
-    raise missing(what, wanted, f"the server answered {error.code}") from error
-  except (urllib.error.URLError, OSError) as error:
-    raise missing(what, wanted, str(getattr(error, "reason", error))) from error
-  if total is not None and part.stat().st_size != total:
-    raise missing(
-      what, wanted, f"{part.stat().st_size:,} of {total:,} bytes came; run again to go on"
-    )
-  os.replace(part, path)
+    if have and error.code == 416:  # nothing lies beyond: it was complete, or is of something else
+      if error.headers.get("Content-Range") == f"bytes */{have}":
+        return have
+      part.unlink()
+      return _download_rest(url, part, what)
+    raise
+  with response:
+    if have and response.status != 206:  # the server starts over, and so do we
+      have = 0
+    length = response.headers.get("Content-Length")
+    total = have + int(length) if length else None
+    with (
+      open(part, "ab" if have else "wb") as file,
+      tqdm.tqdm(total=total, initial=have, unit="B", unit_scale=True, desc=what) as bar,
+    ):
+      while chunk := response.read1(_CHUNK):  # what there is: a break loses nothing
+        file.write(chunk)
+        bar.update(len(chunk))
+  return total
+
+
+def _size(path: pathlib.Path) -> int:
+  return path.stat().st_size if path.exists() else 0
