@@ -11,6 +11,7 @@ class Entry(NamedTuple):
   module: str
   summary: str
   function: str = "load"
+  arguments: tuple[str, ...] = ()  # what the function is told before its options
 
 
 TASKS: dict[str, Entry] = {
@@ -23,27 +24,39 @@ TASKS: dict[str, Entry] = {
     "tasks.stackoverflow", "tags of Stack Overflow posts, by user", "load_tags"
   ),
   "shakespeare": Entry("tasks.shakespeare", "next character of Shakespeare's plays, by role"),
-  "emnist": Entry("tasks.emnist", "62 handwritten characters, by writer"),
-  "emnist_digits": Entry("tasks.emnist", "10 handwritten digits, by writer", "load_digits"),
+  "emnist": Entry("tasks.emnist", "62 handwritten characters, by writer", arguments=("emnist",)),
+  "emnist_digits": Entry(
+    "tasks.emnist", "10 handwritten digits, by writer", arguments=("emnist_digits",)
+  ),
   "emnist_sorted": Entry(
     "tasks.splits", "EMNIST balanced (47 classes), s % similar clients", "load_emnist_sorted"
   ),
   "cifar100": Entry("tasks.cifar100", "CIFAR-100, TFF's 500 clients by Pachinko allocation"),
   "cifar10_dirichlet": Entry(
-    "tasks.splits", "CIFAR-10, Dirichlet label split", "load_cifar10_dirichlet"
+    "tasks.splits", "CIFAR-10, Dirichlet label split", "load_dirichlet", ("cifar10",)
   ),
   "cifar100_dirichlet": Entry(
-    "tasks.splits", "CIFAR-100, Dirichlet label split", "load_cifar100_dirichlet"
+    "tasks.splits", "CIFAR-100, Dirichlet label split", "load_dirichlet", ("cifar100",)
   ),
   "cifar10_two_class": Entry(
-    "tasks.splits", "CIFAR-10, at most two classes a client", "load_cifar10_two_class"
+    "tasks.splits",
+    "CIFAR-10, at most two classes a client",
+    "load_two_class",
+    ("cifar10_two_class",),
   ),
   "fashion_mnist": Entry(
-    "tasks.splits", "Fashion-MNIST, at most two classes a client", "load_fashion_mnist"
+    "tasks.splits",
+    "Fashion-MNIST, at most two classes a client",
+    "load_two_class",
+    ("fashion_mnist",),
   ),
   "sent140": Entry("tasks.sent140", "sentiment of tweets, by user"),
-  "gldv2": Entry("tasks.landmarks", "landmarks by photographer, 2,028 classes", "load_gldv2"),
-  "inaturalist": Entry("tasks.landmarks", "species by observer, 1,203 classes", "load_inaturalist"),
+  "gldv2": Entry(
+    "tasks.landmarks", "landmarks by photographer, 2,028 classes", arguments=("gldv2",)
+  ),
+  "inaturalist": Entry(
+    "tasks.landmarks", "species by observer, 1,203 classes", arguments=("inaturalist",)
+  ),
 }
 
 
@@ -56,4 +69,5 @@ def loader(name: str) -> Any:
     module = importlib.import_module("tasks.splits")
     return functools.partial(module.load_tfds, name.removeprefix("tfds:"))
   entry = TASKS[name]
-  return getattr(importlib.import_module(entry.module), entry.function)
+  function = getattr(importlib.import_module(entry.module), entry.function)
+  return functools.partial(function, *entry.arguments) if entry.arguments else function

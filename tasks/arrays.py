@@ -6,11 +6,14 @@ saves on so little data, is off.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
 import tensorflow as tf
+
+from tasks.task import Defaults, Task
+from tff_momentum.gradients import Model
 
 Arrays = Any  # a structure of arrays that share their first dimension, an example each
 Preprocess = Callable[[Any, tf.Tensor], Any]  # (batch, seed int64[2]) -> batch
@@ -128,6 +131,28 @@ class ArrayClients:
     """A client's shuffled batches."""
     begin, end = self.bounds[int(client)], self.bounds[int(client) + 1]
     return self.batches(self.arrays, seed, batch_size, begin, end)
+
+  def task(
+    self,
+    name: str,
+    model: Model,
+    evaluation: Callable[[int], tf.data.Dataset],
+    defaults: Defaults,
+    details: Mapping[str, Any],
+    data: str,
+  ) -> Task:
+    """The task of training on these clients; the arguments are those of `Task`."""
+    return Task(
+      name=name,
+      model=model,
+      clients=self.ids,
+      dataset=self.dataset,
+      evaluation=evaluation,
+      total_examples=self.total_examples,
+      defaults=defaults,
+      data=data,
+      details=details,
+    )
 
 
 def with_batch_dimension(example_spec: Any) -> Any:

@@ -51,27 +51,24 @@ def load(*, seed: int, num_clients: int = 100, alpha: float = 0.5, model: str = 
   parts = partition.dirichlet(labels[train], num_clients, alpha, seed)
   clients = ArrayClients.of((images[train], labels[train]), parts)
   build, penultimate = MODELS[model]
-  return Task(
-    name="digits",
-    model=classifier(build, tf.TensorSpec([None, 64], tf.float32), seed, penultimate),
-    clients=clients.ids,
-    dataset=clients.dataset,
-    evaluation=lambda batch_size: ordered_batches((images[test], labels[test]), batch_size),
-    total_examples=clients.total_examples,
-    defaults=Defaults(
+  return clients.task(
+    "digits",
+    classifier(build, tf.TensorSpec([None, 64], tf.float32), seed, penultimate),
+    lambda batch_size: ordered_batches((images[test], labels[test]), batch_size),
+    Defaults(
       total_rounds=100,
       clients_per_round=10,
       client_batch_size=10,
       client_learning_rate=0.3,
       client_epochs_per_round=2,
     ),
-    data="embedded",
-    details={
+    {
       "num_clients": num_clients,
       "alpha": alpha,
       "model": model,
       "test_examples": int(test.sum()),
     },
+    "embedded",
   )
 
 

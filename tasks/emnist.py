@@ -31,44 +31,29 @@ MODELS: dict[str, Callable[..., Any]] = {
 
 
 def load(
+  name: str,
   *,
   seed: int,
-  model: str = "cnn_dropout",
+  model: str | None = None,
   data: str = "real",
   data_dir: str | None = None,
   num_clients: int | None = None,
   max_examples_per_client: int | None = None,
 ) -> Task:
-  """Loads the task with 62 classes.
+  """Loads the task.
 
   Args:
+    name: emnist (62 classes) or emnist_digits (10).
     seed: of the initial weights, and of synthetic data.
-    model: cnn_dropout (Reddi et al.), cnn (McMahan et al.), cnn_fedgbo ([001]), 2nn, logistic or
-      autoencoder.
+    model: cnn_dropout (Reddi et al., the default for 62 classes), cnn (McMahan et al., the default for
+      digits), cnn_fedgbo ([001]), 2nn, logistic or autoencoder.
     data: real or synthetic.
     data_dir: the folder with `tff/emnist_all.sqlite`.
     num_clients: only so many writers, those with the most examples; any number of synthetic ones.
     max_examples_per_client: only so many examples of each.
   """
-  return _load("emnist", 62, seed, model, data, data_dir, num_clients, max_examples_per_client)
-
-
-def load_digits(
-  *,
-  seed: int,
-  model: str = "cnn",
-  data: str = "real",
-  data_dir: str | None = None,
-  num_clients: int | None = None,
-  max_examples_per_client: int | None = None,
-) -> Task:
-  """Loads the task with the 10 digits; the options are those of `load`."""
-  return _load(
-    "emnist_digits", 10, seed, model, data, data_dir, num_clients, max_examples_per_client
-  )
-
-
-def _load(name, classes, seed, model, data, data_dir, num_clients, limit) -> Task:
+  classes, limit = 10 if name == "emnist_digits" else 62, max_examples_per_client
+  model = model or ("cnn" if classes == 10 else "cnn_dropout")
   checks.one_of("model", model, MODELS)
   checks.one_of("data", data, DATA)
   if data == "synthetic":

@@ -10,7 +10,7 @@ import functools
 import pathlib
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -31,7 +31,23 @@ MODELS: dict[str, Callable[..., Any]] = {
 _WEIGHTS = "keras/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5"
 
 
-def load_gldv2(
+class Files(NamedTuple):
+  """A data set: TFF's folder of it, how many classes and users it has, and images at a median user."""
+
+  folder: str
+  classes: int
+  users: int
+  examples: int
+
+
+FILES = {
+  "gldv2": Files("gld160k", 2028, 1262, 130),
+  "inaturalist": Files("USER_120K", 1203, 9275, 13),
+}
+
+
+def load(
+  name: str,
   *,
   seed: int,
   model: str = "mobilenet_v2",
@@ -42,68 +58,41 @@ def load_gldv2(
   image_size: int = 224,
   pretrained: bool = False,
 ) -> Task:
-  """Landmarks by photographer: 1,262 clients, 2,028 classes.
+  """Landmarks by photographer (1,262 of them, 2,028 classes) or species by observer (9,275; 1,203 classes).
 
   Args:
+    name: gldv2 or inaturalist.
     seed: of the initial weights, and of synthetic data.
     model: mobilenet_v2 (group normalisation) or vit_b16.
     data: real or synthetic.
-    data_dir: the folder with `tff/gld160k/train/` and `tff/gld160k/test.tfRecord`.
+    data_dir: the folder with `train/` and `test.tfRecord` in `tff/gld160k/` or `tff/USER_120K/`.
     num_clients: only the first so many users; any number of synthetic ones.
     max_examples_per_client: only so many images of each.
     image_size: side of the images that the model sees.
     pretrained: start MobileNetV2 from Keras's ImageNet weights, a file in `keras/` of the folder.
   """
-  return _load(
-    "gldv2", ("gld160k", "train", "test.tfRecord"), 2028, 1262, 130, seed, model, data, data_dir,
-    num_clients, max_examples_per_client, image_size, pretrained,
-  )  # fmt: skip
-
-
-def load_inaturalist(
-  *,
-  seed: int,
-  model: str = "mobilenet_v2",
-  data: str = "real",
-  data_dir: str | None = None,
-  num_clients: int | None = None,
-  max_examples_per_client: int | None = None,
-  image_size: int = 224,
-  pretrained: bool = False,
-) -> Task:
-  """Species by observer: 9,275 clients, 1,203 classes; the options are those of `load_gldv2`.
-
-  The files are `tff/USER_120K/train/` and `tff/USER_120K/test.tfRecord`.
-  """
-  return _load(
-    "inaturalist", ("USER_120K", "train", "test.tfRecord"), 1203, 9275, 13, seed, model, data, data_dir,
-    num_clients, max_examples_per_client, image_size, pretrained,
-  )  # fmt: skip
-
-
-def _load(name, files, classes, users, examples, seed, model, data, data_dir, num_clients, limit, size,
-          pretrained) -> Task:  # fmt: skip
   checks.one_of("model", model, MODELS)
   checks.one_of("data", data, DATA)
-  checks.integer("image_size", size, at_least=32)
+  size, limit = checks.integer("image_size", image_size, at_least=32), max_examples_per_client
   for option, value in (("num_clients", num_clients), ("max_examples_per_client", limit)):
     if value is not None:
       checks.integer(option, value, at_least=1)
   if size % 16 and model == "vit_b16":
     raise ValueError(f"image_size must be a multiple of 16 for vit_b16; found {size}.")
+  files, classes = FILES[name], FILES[name].classes
   root, larger = cache.root(data_dir), size + size // 8
   evaluation = None
   if data == "synthetic":
     source = synthetic.synthetic_source(
       synthetic.images((larger, larger, 3), classes, synthetic.class_law(5.0, classes)),
       seed=seed,
-      num_clients=num_clients or users,
-      examples=examples,
+      num_clients=num_clients or files.users,
+      examples=files.examples,
       max_examples=limit,
       test_clients=2,
     )
   else:
-    source, evaluation = _real(root / "tff" / files[0], files[1:], larger, num_clients, limit)
+    source, evaluation = _real(root / "tff" / files.folder, larger, num_clients, limit)
 
   def train(batch, seed):
     cut = augment.random_crop_and_flip(batch[0], size, 0, seed)
@@ -147,9 +136,9 @@ def _load(name, files, classes, users, examples, seed, model, data, data_dir, nu
   )
 
 
-def _real(folder: pathlib.Path, names, side: int, num_clients: int | None, limit: int | None):
+def _real(folder: pathlib.Path, side: int, num_clients: int | None, limit: int | None):
   """The users' files as a source, and the test file as batches: it is too large to be kept."""
-  train, test = folder / names[0], folder / names[1]
+  train, test = folder / "train", folder / "test.tfRecord"
   for path in (train, test):
     if not path.exists():
       raise cache.missing(f"TFF's {folder.name}", path, "it takes TFF's own script and days")

@@ -55,21 +55,18 @@ def regression_task(
   y = _standardise(target[:, None], ~test).astype(np.float32)
   parts = partition.sorted_similarity(y[~test, 0], num_clients, similarity, seed)
   clients = ArrayClients.of((x[~test], y[~test]), parts)
-  return Task(
-    name=name,
-    model=_model(model, x.shape[1], float(np.var(y[test])), seed),
-    clients=clients.ids,
-    dataset=clients.dataset,
-    evaluation=lambda batch_size: ordered_batches((x[test], y[test]), batch_size),
-    total_examples=clients.total_examples,
-    defaults=Defaults(
+  return clients.task(
+    name,
+    _model(model, x.shape[1], float(np.var(y[test])), seed),
+    lambda batch_size: ordered_batches((x[test], y[test]), batch_size),
+    Defaults(
       total_rounds=100,
       clients_per_round=min(10, num_clients),
       client_batch_size=10,
       client_learning_rate=client_learning_rate,
     ),
-    data=data,
-    details={"num_clients": num_clients, "similarity": similarity, "model": model},
+    {"num_clients": num_clients, "similarity": similarity, "model": model},
+    data,
   )
 
 

@@ -76,16 +76,13 @@ def load(
   clients = ArrayClients.of(arrays, parts, lambda batch, seed: _bags(batch))
   tests = [_without_empty(_prepare(raw, number)) for _, raw in users]
   test = tuple(np.concatenate(column) for column in zip(*tests, strict=True))
-  return Task(
-    name="sent140",
-    model=model,
-    clients=clients.ids,
-    dataset=clients.dataset,
-    evaluation=lambda batch_size: ordered_batches(test, batch_size, _bags),
-    total_examples=clients.total_examples,
-    defaults=_DEFAULTS,
-    data="real",
-    details={"data": "real", "num_clients": len(parts), **details},
+  return clients.task(
+    "sent140",
+    model,
+    lambda batch_size: ordered_batches(test, batch_size, _bags),
+    _DEFAULTS,
+    {"data": "real", "num_clients": len(parts), **details},
+    "real",
   )
 
 

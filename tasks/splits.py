@@ -1,7 +1,7 @@
 """Centralised image data sets of TFDS, split over clients: by label, by a Dirichlet law, by similarity."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -24,26 +24,39 @@ MODELS: dict[str, Callable[..., Any]] = {
   "mlp600": images.dense(600),
   "logistic": images.logistic,
 }
-CIFAR_MODELS = ("lenet", "resnet20", "vgg11")
-_DIRICHLET = {  # the learning rates of [000]
-  name: Defaults(
-    total_rounds=1000, clients_per_round=10, client_batch_size=64, client_learning_rate=rate
-  )
-  for name, rate in (("lenet", 0.01), ("resnet20", 0.1), ("vgg11", 0.01))
-}
-_TWO_CLASS = Defaults(  # 25 of 50 clients take 10 steps of 256 ([002]): 2.5 epochs of 1,000 images
-  total_rounds=200,
-  clients_per_round=25,
-  client_batch_size=256,
-  client_learning_rate=0.05,
-  client_epochs_per_round=2,
-)
-# Of the pixels (0 to 255) of the training images, by channel.
-_CIFAR10 = ([125.3, 123.0, 113.9], [63.0, 62.1, 66.7])
-_CIFAR100 = ([129.3, 124.1, 112.4], [68.2, 65.4, 70.4])
 
 
-def load_cifar10_dirichlet(
+class Images(NamedTuple):
+  """A data set: its name in TFDS, its classes and shape where no data says so, and what is done to pixels.
+
+  `moments` are mean and deviation of the pixels (0 to 255) of the training images, by channel; without
+  them pixels are scaled to between 0 and 1.
+  """
+
+  dataset: str
+  classes: int
+  shape: tuple[int, int, int]
+  moments: tuple[list[float], list[float]] | None = None
+
+
+CIFAR10 = Images("cifar10", 10, (32, 32, 3), ([125.3, 123.0, 113.9], [63.0, 62.1, 66.7]))
+CIFAR100 = Images("cifar100", 100, (32, 32, 3), ([129.3, 124.1, 112.4], [68.2, 65.4, 70.4]))
+FASHION = Images("fashion_mnist", 10, (28, 28, 1))
+
+
+class Options(NamedTuple):
+  """What all these tasks take."""
+
+  seed: int
+  num_clients: int
+  model: str
+  data: str
+  data_dir: str | None
+  max_examples_per_client: int | None
+
+
+def load_dirichlet(
+  dataset: str,
   *,
   seed: int,
   num_clients: int = 100,
@@ -53,96 +66,73 @@ def load_cifar10_dirichlet(
   data_dir: str | None = None,
   max_examples_per_client: int | None = None,
 ) -> Task:
-  """CIFAR-10 as in [000]: random crops (4 pixels of padding) and flips, normalised by channel.
+  """CIFAR as in [000]: random crops (4 pixels of padding) and flips, normalised by channel.
 
   Args:
+    dataset: cifar10 or cifar100.
     seed: of the split and the initial weights.
     num_clients: how many clients; of equal sizes.
     alpha: the Dirichlet law's concentration; 0 gives each client one class, 10000 is IID.
     model: lenet, resnet20 or vgg11 (group normalisation).
     data: real or synthetic.
-    data_dir: the folder with `tfds/cifar10`.
+    data_dir: the folder with `tfds/cifar10` or `tfds/cifar100`.
     max_examples_per_client: only so many examples of each.
   """
-  checks.one_of("model", model, CIFAR_MODELS)
+  rates = {"lenet": 0.01, "resnet20": 0.1, "vgg11": 0.01}  # of [000]
+  checks.one_of("model", model, rates)
   return _split(
-    "cifar10_dirichlet", "cifar10", 10, (32, 32, 3), f"dirichlet:{alpha}", seed, num_clients, model,
-    data, data_dir, max_examples_per_client, _DIRICHLET[model], moments=_CIFAR10, padding=4,
-  )  # fmt: skip
+    f"{dataset}_dirichlet",
+    {"cifar10": CIFAR10, "cifar100": CIFAR100}[dataset],
+    f"dirichlet:{alpha}",
+    Options(seed, num_clients, model, data, data_dir, max_examples_per_client),
+    Defaults(
+      total_rounds=1000,
+      clients_per_round=10,
+      client_batch_size=64,
+      client_learning_rate=rates[model],
+    ),
+    padding=4,
+  )
 
 
-def load_cifar100_dirichlet(
-  *,
-  seed: int,
-  num_clients: int = 100,
-  alpha: float = 0.0,
-  model: str = "lenet",
-  data: str = "real",
-  data_dir: str | None = None,
-  max_examples_per_client: int | None = None,
-) -> Task:
-  """CIFAR-100 as in [000]; the options are those of `load_cifar10_dirichlet`."""
-  checks.one_of("model", model, CIFAR_MODELS)
-  return _split(
-    "cifar100_dirichlet", "cifar100", 100, (32, 32, 3), f"dirichlet:{alpha}", seed, num_clients, model,
-    data, data_dir, max_examples_per_client, _DIRICHLET[model], moments=_CIFAR100, padding=4,
-  )  # fmt: skip
-
-
-def load_cifar10_two_class(
+def load_two_class(
+  name: str,
   *,
   seed: int,
   num_clients: int = 50,
   partition: str = "classes:2",
-  model: str = "mlp600",
+  model: str | None = None,
   data: str = "real",
   data_dir: str | None = None,
   max_examples_per_client: int | None = None,
 ) -> Task:
-  """CIFAR-10 as in [002]: at most two classes a client, two hidden layers of 600.
+  """CIFAR-10 or Fashion-MNIST as in [002]: at most two classes a client, two hidden layers.
 
   Args:
+    name: cifar10_two_class or fashion_mnist.
     seed: of the split and the initial weights.
     num_clients: how many clients; of equal sizes.
     partition: classes:2, or iid for [002]'s homogeneous case.
-    model: mlp600, lenet or resnet20.
+    model: for CIFAR-10 mlp600 (the default), lenet or resnet20; else mlp300 (the default), cnn or logistic.
     data: real or synthetic.
-    data_dir: the folder with `tfds/cifar10`.
+    data_dir: the folder with `tfds/cifar10` or `tfds/fashion_mnist`.
     max_examples_per_client: only so many examples of each.
   """
-  checks.one_of("model", model, ("mlp600", "lenet", "resnet20"))
-  return _split(
-    "cifar10_two_class", "cifar10", 10, (32, 32, 3), partition, seed, num_clients, model, data,
-    data_dir, max_examples_per_client, _TWO_CLASS, moments=_CIFAR10,
-  )  # fmt: skip
-
-
-def load_fashion_mnist(
-  *,
-  seed: int,
-  num_clients: int = 50,
-  partition: str = "classes:2",
-  model: str = "mlp300",
-  data: str = "real",
-  data_dir: str | None = None,
-  max_examples_per_client: int | None = None,
-) -> Task:
-  """Fashion-MNIST as in [002]: at most two classes a client, two hidden layers of 300.
-
-  Args:
-    seed: of the split and the initial weights.
-    num_clients: how many clients; of equal sizes.
-    partition: classes:2, or iid for [002]'s homogeneous case.
-    model: mlp300, cnn or logistic.
-    data: real or synthetic.
-    data_dir: the folder with `tfds/fashion_mnist`.
-    max_examples_per_client: only so many examples of each.
-  """
-  checks.one_of("model", model, ("mlp300", "cnn", "logistic"))
-  return _split(
-    "fashion_mnist", "fashion_mnist", 10, (28, 28, 1), partition, seed, num_clients, model, data,
-    data_dir, max_examples_per_client, _TWO_CLASS,
-  )  # fmt: skip
+  source, known = {
+    "cifar10_two_class": (CIFAR10, ("mlp600", "lenet", "resnet20")),
+    "fashion_mnist": (FASHION, ("mlp300", "cnn", "logistic")),
+  }[name]
+  model = known[0] if model is None else model
+  checks.one_of("model", model, known)
+  defaults = Defaults(  # 25 of 50 clients take 10 steps of 256 ([002]): 2.5 epochs of 1,000 images
+    total_rounds=200,
+    clients_per_round=25,
+    client_batch_size=256,
+    client_learning_rate=0.05,
+    client_epochs_per_round=2,
+  )
+  options = Options(seed, num_clients, model, data, data_dir, max_examples_per_client)
+  return _split(name, source, partition, options, defaults)
 
 
 def load_emnist_sorted(
@@ -168,13 +158,15 @@ def load_emnist_sorted(
   """
   checks.one_of("model", model, ("logistic", "cnn"))
   checks.number("similarity", similarity, at_least=0, at_most=100)
-  defaults = Defaults(
-    total_rounds=200, clients_per_round=20, client_batch_size=56, client_learning_rate=0.1
-  )
   return _split(
-    "emnist_sorted", "emnist/balanced", 47, (28, 28, 1), f"similarity:{similarity}", seed, num_clients,
-    model, data, data_dir, max_examples_per_client, defaults,
-  )  # fmt: skip
+    "emnist_sorted",
+    Images("emnist/balanced", 47, (28, 28, 1)),
+    f"similarity:{similarity}",
+    Options(seed, num_clients, model, data, data_dir, max_examples_per_client),
+    Defaults(
+      total_rounds=200, clients_per_round=20, client_batch_size=56, client_learning_rate=0.1
+    ),
+  )
 
 
 def load_tfds(
@@ -200,57 +192,67 @@ def load_tfds(
     data_dir: the folder with `tfds/NAME`.
     max_examples_per_client: only so many examples of each.
   """
-  defaults = Defaults(
-    total_rounds=200, clients_per_round=10, client_batch_size=20, client_learning_rate=0.05
-  )
-  return _split(
-    f"tfds:{dataset}", dataset, 10, (28, 28, 1), partition, seed, num_clients, model, data, data_dir,
-    max_examples_per_client, defaults,
-  )  # fmt: skip
-
-
-def _split(name, dataset, classes, shape, how, seed, num_clients, model, data, data_dir, limit,
-           defaults, moments=None, padding=None) -> Task:  # fmt: skip
   checks.one_of("model", model, MODELS)
-  checks.one_of("data", data, DATA)
-  checks.integer("num_clients", num_clients, at_least=1)
-  divide = partition.parse(how)
-  details = {"partition": how, "model": model, "max_examples_per_client": limit}
-  if data == "synthetic":
-    source = synthetic.synthetic_source(
-      synthetic.images(shape, classes, _law(how, classes)),
-      seed=seed,
-      num_clients=num_clients,
-      examples=500 if moments else 200,
-      max_examples=limit,
-      spread=0.0,
-      test_clients=10,
-    )
-    train, test = _pipelines(shape, moments, padding)
-    prepare = lambda raw: (raw["image"], raw["label"].astype(np.int32))  # noqa: E731
-    return task_of(
-      name, source, _model(model, shape, classes, seed), prepare, defaults, details,
-      augment=train, finish=test,
-    )  # fmt: skip
-  real = tfds_arrays.read(dataset, cache.root(data_dir))
-  shape, classes = real.train.images.shape[1:], real.classes
-  parts = [part[:limit] for part in divide(real.train.labels, num_clients, seed)]
-  train, test = _pipelines(shape, moments, padding)
-  clients = ArrayClients.of(tuple(real.train), parts, train)
-  return Task(
-    name=name,
-    model=_model(model, shape, classes, seed),
-    clients=clients.ids,
-    dataset=clients.dataset,
-    evaluation=lambda batch_size: ordered_batches(tuple(real.test), batch_size, test),
-    total_examples=clients.total_examples,
-    defaults=defaults,
-    data="real",
-    details={"data": "real", "num_clients": num_clients, **details},
+  return _split(
+    f"tfds:{dataset}",
+    Images(dataset, 10, (28, 28, 1)),
+    partition,
+    Options(seed, num_clients, model, data, data_dir, max_examples_per_client),
+    Defaults(
+      total_rounds=200, clients_per_round=10, client_batch_size=20, client_learning_rate=0.05
+    ),
   )
 
 
-def _model(name: str, shape: tuple[int, int, int], classes: int, seed: int) -> Model:
+def _split(
+  name: str,
+  source: Images,
+  how: str,
+  options: Options,
+  defaults: Defaults,
+  padding: int | None = None,
+) -> Task:
+  """The task that a data set becomes when it is divided; with padding, images are cropped and flipped."""
+  checks.one_of("data", options.data, DATA)
+  checks.integer("num_clients", options.num_clients, at_least=1)
+  divide, limit = partition.parse(how), options.max_examples_per_client
+  details = {"partition": how, "model": options.model, "max_examples_per_client": limit}
+  if options.data == "synthetic":
+    train, test = _pipelines(source.shape, source.moments, padding)
+    return task_of(
+      name,
+      synthetic.synthetic_source(
+        synthetic.images(source.shape, source.classes, _law(how, source.classes)),
+        seed=options.seed,
+        num_clients=options.num_clients,
+        examples=500 if source.moments else 200,
+        max_examples=limit,
+        spread=0.0,
+        test_clients=10,
+      ),
+      _model(options.model, source.shape, source.classes, options.seed),
+      lambda raw: (raw["image"], raw["label"].astype(np.int32)),
+      defaults,
+      details,
+      augment=train,
+      finish=test,
+    )
+  real = tfds_arrays.read(source.dataset, cache.root(options.data_dir))
+  shape = real.train.images.shape[1:]
+  parts = divide(real.train.labels, options.num_clients, options.seed)
+  train, test = _pipelines(shape, source.moments, padding)
+  clients = ArrayClients.of(tuple(real.train), [part[:limit] for part in parts], train)
+  return clients.task(
+    name,
+    _model(options.model, shape, real.classes, options.seed),
+    lambda batch_size: ordered_batches(tuple(real.test), batch_size, test),
+    defaults,
+    {"data": "real", "num_clients": options.num_clients, **details},
+    "real",
+  )
+
+
+def _model(name: str, shape: tuple[int, ...], classes: int, seed: int) -> Model:
   return classifier(
     lambda: MODELS[name](shape, classes),
     tf.TensorSpec([None, *shape], tf.float32),
