@@ -89,6 +89,18 @@ def dataset(i: int) -> tf.data.Dataset:
   return tf.data.Dataset.from_tensor_slices(examples(i)).batch(BATCH)
 
 
+class Task:
+  """The contract suite's problem as a task."""
+
+  clients = [str(i) for i in range(len(SIZES))]  # noqa: RUF012
+
+  def dataset(self, client, seed, batch_size):
+    return dataset(int(client))
+
+  def evaluation(self, batch_size):
+    return dataset(0)
+
+
 def loss(flat: np.ndarray) -> float:
   """The loss of all clients' examples pooled, at a flat model."""
   A, B = flat[:4].reshape(2, 2), flat[4:].reshape(3, 2)

@@ -126,17 +126,23 @@ def run_product(
   return run_process(process, cohorts, start=start)
 
 
-def run_process(process, cohorts=COHORTS, *, start=None, dataset=client_dataset) -> Run:
-  """Runs a compiled process; `start` is (state, clients, first round) to resume from."""
+def run_process(process, cohorts=COHORTS, *, start=None, dataset=client_dataset, steps=None) -> Run:
+  """Runs a compiled process; `start` is (state, clients, first round) to resume from.
+
+  steps: of some clients, where the process takes them. Nobody starts before the round itself.
+  """
   state, clients, first = start or (process.initialize(), {}, 0)
   clients = dict(clients)
   run = Run([], [], clients, [], process)
   for t, cohort in enumerate(cohorts, first):
     for i in cohort:
       clients.setdefault(i, process.initial_client_state(client_seed(0, i)))
-    output = process.next(
-      state, [ClientInput(client_seed(t, i), clients[i], dataset(i)) for i in cohort]
-    )
+    now = {"staleness": np.int32(0)} if process.takes_staleness else {}
+    inputs = [ClientInput(client_seed(t, i), clients[i], dataset(i), **now) for i in cohort]
+    if process.takes_steps:
+      own = [np.int32((steps or {}).get(i, 0)) for i in cohort]
+      inputs = [each._replace(steps=k) for each, k in zip(inputs, own, strict=True)]
+    output = process.next(state, inputs)
     state = output.state
     clients.update(zip(cohort, output.clients, strict=True))
     run.x.append(flatten(process.weights(state)))

@@ -18,6 +18,7 @@ from tests import contract_problem as problem
 from tests import harness, runs
 from tff_momentum import algorithms
 from tff_momentum.catalogue import ALGORITHMS
+from tff_momentum.simulation import loop, participation
 
 FOLDER = pathlib.Path(algorithms.__file__).parent
 every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
@@ -50,8 +51,8 @@ def test_types_are_stable_over_the_rounds(name):
   types_of_it = (process.first_round_exchanges or process.exchanges)[0]
   for t, state in enumerate([start, *whole.states[:2]]):
     message = exchange.message(state.server, tf.constant(t))
-    arrays = tf.nest.flatten(problem.as_arrays(message))
-    assert sum(array.nbytes for array in arrays) == types_of_it.bytes_down
+    specs = tf.nest.map_structure(tf.type_spec_from_value, message)
+    assert exchange.download_bytes(specs) == types_of_it.bytes_down
 
 
 @every_algorithm
@@ -96,6 +97,26 @@ def test_the_loss_falls_on_heterogeneous_quadratics(name):
   # Of the mean of the last models, about which momentum swings.
   assert problem.loss(np.mean(whole.x[-10:], axis=0)) < 0.65 * start
   assert np.isfinite([float(m["train"]["loss"]) for m in whole.metrics]).all()
+
+
+@every_algorithm
+def test_every_algorithm_keeps_running_with_drop_outs(name):
+  """30 % drop out of cohorts of two; with seed 5 there is a round of which nobody is left."""
+  pattern = participation.with_dropouts(participation.uniform(6, 2, 5), 0.3, 5)
+  assert any(not pattern(t).clients for t in range(12))
+  process = problem.history(name).process
+  result = loop.run(
+    process, problem.Task(), total_rounds=12, participation=pattern, rounds_per_eval=0
+  )
+  assert all(np.isfinite(w).all() for w in result.weights)
+  assert int(result.state.round) == 12
+  skipped = [row for row in result.history if not row["clients"]]
+  assert skipped
+  assert sum(row["rounds/skipped"] for row in result.history) == len(skipped)
+  for row in skipped:
+    assert row["update_norm"] == 0
+    assert "train/loss" not in row
+    assert row["bytes/up"] == 0 < row["bytes/down"]
 
 
 # Bad values.

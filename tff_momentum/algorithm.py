@@ -60,6 +60,7 @@ class Exchange:
     server_update: (server state, mean of the uploads, `RoundInfo`) -> server state. Only the last
       exchange of a round must return the type of state that the round began with.
     upload_bytes: (specs of the upload) -> bytes on the wire, for uploads that are packed.
+    download_bytes: (specs of the message) -> bytes on the wire, where a client downloads only a part.
     first_round_only: whether the exchange takes place in round 0 alone; its uploads are zeros later.
   """
 
@@ -67,6 +68,7 @@ class Exchange:
   client_update: Callable[[Any, Any, Any], Update]
   server_update: Callable[[Any, Any, RoundInfo], Any]
   upload_bytes: Callable[[Any], int] = sizes.dense_bytes
+  download_bytes: Callable[[Any], int] = sizes.dense_bytes
   first_round_only: bool = False
 
 
@@ -82,6 +84,8 @@ class Algorithm:
       tuple for clients that keep nothing.
     client_weighting: "uniform" or "num_examples": the weights of the cohort mean E[·].
     prepare_model: changes the model before it is trained (FedMAX adds a penalty to its loss).
+    max_staleness: how many rounds ago a client may have started at most; 0 for a synchronous
+      algorithm, whose clients all start in the round itself (see `asynchronous`).
   """
 
   init_server: Callable[[Any], Any]
@@ -90,6 +94,7 @@ class Algorithm:
   init_client: Callable[[Any, tf.Tensor], Any] = lambda weights, seed: ()
   client_weighting: str = "uniform"
   prepare_model: Callable[[Any], Any] = lambda model: model
+  max_staleness: int = 0
 
   def __post_init__(self):
     checks.one_of("client_weighting", self.client_weighting, WEIGHTINGS)

@@ -22,24 +22,27 @@ class LocalWork:
     epochs: passes over the client's data ...
     steps: ... or a fixed number of steps, starting over when the data ends.
     weight_decay: added to every gradient as weight_decay · y.
+    uneven: whether a client may be told a number of steps of its own (`ClientInput.steps`).
   """
 
   epochs: int = 1
   steps: int | None = None
   weight_decay: float = 0.0
+  uneven: bool = False
 
   def __post_init__(self):
     checks.integer("client_epochs_per_round", self.epochs, at_least=1)
     if self.steps is not None:
       checks.integer("client_steps_per_round", self.steps, at_least=1)
     checks.number("weight_decay", self.weight_decay, at_least=0)
+    checks.boolean("uneven", self.uneven)
 
 
 class Client:
   """A client in one round, as an algorithm's `client_update` sees it.
 
   Attributes:
-    round: the number of the round, from 0.
+    round: the number of the round in which the client started, from 0.
     tally: the training metrics of the batches gone over so far; None if none were.
     walked: whether local steps were taken.
   """
@@ -51,6 +54,7 @@ class Client:
     data: tf.data.Dataset,
     seed: tf.Tensor,
     round_number: tf.Tensor,
+    own_steps: tf.Tensor | None = None,
   ):
     # The runtime knows the hot function by its name, and by `full_batch` (unused here) which of its
     # calls have the one shape that is worth compiling for.
@@ -63,6 +67,7 @@ class Client:
     self._work = work
     self._data = data
     self._seed = seed
+    self._own_steps = own_steps  # 0 for the usual number; None where nobody is told
     self._num_batches: tf.Tensor | None = None
     self._num_examples: tf.Tensor | None = None
     self.round = round_number
@@ -94,7 +99,7 @@ class Client:
         metrics count the batch once, at the first point.
       start: the first carry, any structure of tensors.
     """
-    epochs = self._work.epochs if self._work.steps is None else None
+    whole_epochs = self._work.steps is None and self._own_steps is None
 
     def body(value_and_grad, carry, batch):
       tallies = []
@@ -109,8 +114,8 @@ class Client:
 
     self.walked = True
     carry, self.tally = self._fold(self._steps_to_take(), body, start)
-    if epochs is not None:
-      self._num_examples = self.tally.examples / epochs
+    if whole_epochs:
+      self._num_examples = self.tally.examples / self._work.epochs
     return carry
 
   def full_gradient(self, *points: Weights) -> Any:
@@ -165,7 +170,7 @@ class Client:
 
   def _first(self, count: tf.Tensor) -> tf.data.Dataset:
     """The first `count` batches of the data, repeated as often as need be."""
-    if self._work.epochs == 1 and self._work.steps is None:
+    if self._work.epochs == 1 and self._work.steps is None and self._own_steps is None:
       return self._data
     # A number of times, not without end: so the length of the data stays known.
     passes = -(-count // tf.maximum(self._batches(), 1))
@@ -182,9 +187,14 @@ class Client:
     return self._num_batches
 
   def _steps_to_take(self) -> tf.Tensor:
-    if self._work.steps is None:
-      return self._batches() * self._work.epochs
-    return tf.where(self._batches() > 0, tf.constant(self._work.steps, tf.int64), 0)
+    batches = self._batches()
+    steps = batches * self._work.epochs
+    if self._work.steps is not None:
+      steps = tf.constant(self._work.steps, tf.int64)
+    if self._own_steps is not None:
+      own = tf.cast(self._own_steps, tf.int64)
+      steps = tf.where(own > 0, own, steps)
+    return tf.where(batches > 0, steps, 0)
 
   def _batch_seed(self, k: tf.Tensor) -> tf.Tensor:
     return tf.random.experimental.stateless_fold_in(self._seed, tf.cast(k, tf.int32))

@@ -30,11 +30,19 @@ class ProcessState(NamedTuple):
 
 
 class ClientInput(NamedTuple):
-  """What a client brings to a round: a seed of its own, the state it kept, and its batches."""
+  """What a client brings to a round: a seed of its own, the state it kept, and its batches.
+
+  Attributes:
+    steps: K_i, int32, where the process was built for uneven work (`LocalWork.uneven`); 0 means the
+      usual number.
+    staleness: int32, how many rounds ago the client started, where the algorithm is asynchronous.
+  """
 
   seed: Any
   state: Any
   data: Any
+  steps: Any = ()
+  staleness: Any = ()
 
 
 class RoundOutput(NamedTuple):
@@ -61,6 +69,7 @@ class FederatedProcess(tff.templates.IterativeProcess):
     algorithm: what it was built from.
     model: the model that it trains.
     server_state_type, client_state_type: TFF types of the algorithm's own states.
+    takes_steps, takes_staleness: whether each `ClientInput` must say so many.
     exchanges: the types and sizes of what travels in each exchange of an ordinary round.
     first_round_exchanges: the same for exchanges that take place in round 0 alone.
   """
@@ -72,7 +81,7 @@ class FederatedProcess(tff.templates.IterativeProcess):
     *,
     algorithm: Algorithm,
     model: Model,
-    client_state_type: tff.types.Type,
+    client_type: tff.types.StructType,
     exchanges: list[ExchangeTypes],
   ):
     super().__init__(initialize, next_fn, next_is_multi_arg=True)
@@ -80,7 +89,9 @@ class FederatedProcess(tff.templates.IterativeProcess):
     self.algorithm = algorithm
     self.model = model
     self.server_state_type = initialize.type_signature.result.member.server
-    self.client_state_type = client_state_type
+    self.client_state_type = client_type.state
+    self.takes_steps = client_type.steps != _NOTHING
+    self.takes_staleness = client_type.staleness != _NOTHING
     self.exchanges = tuple(t for t, o in zip(exchanges, once, strict=True) if not o)
     self.first_round_exchanges = tuple(t for t, o in zip(exchanges, once, strict=True) if o)
 
@@ -129,6 +140,7 @@ class FederatedProcess(tff.templates.IterativeProcess):
 
 _SEED = tff.types.TensorType(np.int32, (2,))
 _ROUND = tff.types.TensorType(np.int32)
+_NOTHING = tff.types.to_type(())
 
 
 def build_process(
@@ -146,7 +158,7 @@ def build_process(
     work: how many local epochs or steps, and the weight decay.
     aggregator: a `tff.aggregators` factory, weighted or not, that takes the place of the mean.
   """
-  model = algorithm.prepare_model(as_model(model))
+  model, work = algorithm.prepare_model(as_model(model)), work or LocalWork()
   factory = aggregator or tff.aggregators.MeanFactory(no_nan_division=True)
 
   @tff.tensorflow.computation
@@ -159,6 +171,8 @@ def build_process(
       _SEED,
       _client_state_type(algorithm, model),
       tff.types.SequenceType(tff.types.tensorflow_to_type(model.batch_spec)),
+      steps=tff.types.TensorType(np.int32) if work.uneven else _NOTHING,
+      staleness=tff.types.TensorType(np.int32) if algorithm.max_staleness else _NOTHING,
     )
   )
   exchanges: list[_Exchange] = []
@@ -169,7 +183,7 @@ def build_process(
         exchange,
         algorithm.client_weighting,
         model,
-        work or LocalWork(),
+        work,
         factory,
         state_type,
         client_type,
@@ -220,6 +234,8 @@ def build_process(
           clients.seed,
           client_states,
           clients.data,
+          clients.steps,
+          clients.staleness,
           *([weights] if number else []),
         ),
       )
@@ -255,7 +271,7 @@ def build_process(
     next_fn,
     algorithm=algorithm,
     model=model,
-    client_state_type=client_type.state,
+    client_type=client_type,
     exchanges=[e.types for e in exchanges],
   )
 
@@ -264,7 +280,7 @@ class _Exchange(NamedTuple):
   """One exchange as TFF computations."""
 
   message: tff.Computation  # (server state, round) -> message
-  client: tff.Computation  # (message, round, seed, state, data[, weight]) -> what the client sends
+  client: tff.Computation  # (message, round, *ClientInput[, weight]) -> what the client sends
   aggregation: tff.templates.AggregationProcess
   server: tff.Computation  # (server state, mean, round, total weight) -> server state
   walks: bool  # whether the client takes local steps
@@ -288,9 +304,10 @@ def _compile_exchange(
   def message(server, t):
     return exchange.message(server, t)
 
-  def client_work(message, t, seed, state, data, weight=None):
+  def client_work(message, t, seed, state, data, steps, staleness, weight=None):
     nonlocal walks
-    client = Client(model, work, data, seed, t)
+    started = t - staleness if client_type.staleness != _NOTHING else t
+    client = Client(model, work, data, seed, started, steps if work.uneven else None)
     if exchange.first_round_only:  # later it runs on no data at all, and so costs nothing
       once = data.take(tf.where(tf.equal(t, 0), tf.constant(-1, tf.int64), 0))
       update = exchange.client_update(Client(model, work, once, seed, t), message, state)
@@ -318,13 +335,13 @@ def _compile_exchange(
   if first:
 
     @tff.tensorflow.computation(message_type, _ROUND, *client_type)
-    def client(message, t, seed, state, data):
-      return graph_work(message, t, seed, state, data)
+    def client(message, t, seed, state, data, steps, staleness):
+      return graph_work(message, t, seed, state, data, steps, staleness)
   else:
 
     @tff.tensorflow.computation(message_type, _ROUND, *client_type, np.float32)
-    def client(message, t, seed, state, data, weight):
-      return graph_work(message, t, seed, state, data, weight)
+    def client(message, t, seed, state, data, steps, staleness, weight):
+      return graph_work(message, t, seed, state, data, steps, staleness, weight)
 
   upload_type = client.type_signature.result.upload
   _require_floats(upload_type)
@@ -351,7 +368,7 @@ def _compile_exchange(
     ExchangeTypes(
       message=message_type,
       upload=upload_type,
-      bytes_down=sizes.dense_bytes(_specs(message_type)),
+      bytes_down=exchange.download_bytes(_specs(message_type)),
       bytes_up=exchange.upload_bytes(_specs(upload_type)),
     ),
   )

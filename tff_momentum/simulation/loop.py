@@ -19,8 +19,9 @@ from tff_momentum.simulation import participation as participation_lib
 from tff_momentum.simulation import seeds
 from tff_momentum.simulation.client_states import MemoryStore
 from tff_momentum.simulation.evaluation import evaluator
+from tff_momentum.simulation.participation import Cohort
 
-SECONDS = ("store", "data", "train", "eval")  # the parts of a round that are timed
+SECONDS = ("clock", "store", "data", "train", "eval")  # the parts of a round that are timed
 
 
 class FederatedTask(Protocol):
@@ -90,7 +91,7 @@ def rounds(
     seed: of cohorts, batches, dropout and quantisation.
     rounds_per_eval: evaluates after each so many rounds, and after the last; 0 means never.
     eval_batch_size: affects speed only.
-    participation: ... or who takes part in which round.
+    participation: ... or who takes part in which round, and with how much work.
     store: keeps the clients' states; by default in memory.
     state: to go on from; by default the process's initial state.
   """
@@ -106,37 +107,42 @@ def rounds(
     store = MemoryStore(new_client(process, seed))
   current = process.initialize() if state is None else state
   evaluate = evaluator(process.model, task.evaluation(eval_batch_size))
-  bytes_so_far = sum(
-    (process.bytes_down(t) + process.bytes_up(t)) * len(cohort_of(t))
-    for t in range(int(current.round))
-  )
+  bytes_so_far = sum(sum(_bytes(process, t, cohort_of(t))) for t in range(int(current.round)))
 
   for t in range(int(current.round), total_rounds):
     watch = Stopwatch()
-    ids = [task.clients[i] for i in cohort_of(t)]
-    with watch.timing("store"):
-      client_states = store.load(ids)
-    with watch.timing("data"):
-      clients = [
-        ClientInput(
-          seed=seeds.client_seed(seed, seeds.CLIENT, t, client),
-          state=client_state,
-          data=task.dataset(
-            client, seeds.client_seed(seed, seeds.SHUFFLE, t, client), client_batch_size
-          ),
-        )
-        for client, client_state in zip(ids, client_states, strict=True)
-      ]
-    labels = [f"client {client}" for client in ids]
-    with watch.timing("train"), client_labels(labels.__getitem__):
-      current, client_states, metrics = process.next(current, clients)
-    with watch.timing("store"):
-      store.save(ids, client_states, t)
-
-    down, up = process.bytes_down(t) * len(ids), process.bytes_up(t) * len(ids)
-    bytes_so_far += down + up
+    with watch.timing("clock"):
+      cohort = cohort_of(t)
+    ids = [task.clients[i] for i in cohort.clients]
     row: dict[str, float] = {"round": t + 1}
-    row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())
+    if ids:
+      with watch.timing("store"):
+        client_states = store.load(ids)
+      with watch.timing("data"):
+        told = zip(ids, client_states, _told(process, cohort), strict=True)
+        clients = [
+          ClientInput(
+            seed=seeds.client_seed(seed, seeds.CLIENT, t, own_name),
+            state=client_state,
+            data=task.dataset(
+              client, seeds.client_seed(seed, seeds.SHUFFLE, t, own_name), client_batch_size
+            ),
+            **own,
+          )
+          for own_name, (client, client_state, own) in zip(_own_names(ids), told, strict=True)
+        ]
+      labels = [f"client {client}" for client in ids]
+      with watch.timing("train"), client_labels(labels.__getitem__):
+        current, client_states, metrics = process.next(current, clients)
+      with watch.timing("store"):
+        store.save(ids, client_states, t)
+      row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())
+    else:  # nobody is left: the round only counts
+      current = current._replace(round=np.int32(t + 1))
+      metrics = {"clients": 0, "update_norm": 0.0}
+
+    down, up = _bytes(process, t, cohort)
+    bytes_so_far += down + up
     if rounds_per_eval and ((t + 1) % rounds_per_eval == 0 or t + 1 == total_rounds):
       with watch.timing("eval"):
         values = evaluate(process.weights(current))
@@ -148,10 +154,46 @@ def rounds(
         "bytes/total": bytes_so_far,
         "clients": int(metrics["clients"]),
         "update_norm": float(metrics["update_norm"]),
+        **cohort.measurements,
         **{f"seconds/{part}": spent for part, spent in watch.spent.items()},
       }
     )
+    if not cohort.measurements:
+      del row["seconds/clock"]  # drawing a plain cohort takes no time worth a column
     yield Round(t, current, row)
+
+
+def _bytes(process: FederatedProcess, t: int, cohort: Cohort) -> tuple[int, int]:
+  """What a round's clients download and upload; who drops out has downloaded all the same."""
+  reported = len(cohort.clients)
+  return process.bytes_down(t) * (reported + cohort.unheard), process.bytes_up(t) * reported
+
+
+def _told(process: FederatedProcess, cohort: Cohort) -> list[dict[str, Any]]:
+  """What each client of a cohort is told beside the message, as `ClientInput` has it."""
+  said = {"steps": cohort.steps, "staleness": cohort.staleness}
+  takes = {"steps": process.takes_steps, "staleness": process.takes_staleness}
+  for name, values in said.items():
+    if values is not None and not takes[name]:
+      raise ValueError(
+        f"The participation gives clients {name} of their own; expected a process that takes them: "
+        "build it with LocalWork(uneven=True), or of an asynchronous algorithm."
+      )
+  columns = {n: said[n] or [0] * len(cohort.clients) for n in said if takes[n]}
+  return [
+    {name: np.int32(values[k]) for name, values in columns.items()}
+    for k in range(len(cohort.clients))
+  ]
+
+
+def _own_names(ids: Sequence[str]) -> list[str]:
+  """A name for each place in a cohort, so that who is there twice has other batches the second time."""
+  seen: dict[str, int] = {}
+  names = []
+  for client in ids:
+    again = seen[client] = seen.get(client, -1) + 1
+    names.append(f"{client}, again {again}" if again else client)
+  return names
 
 
 class Stopwatch:
