@@ -1,7 +1,6 @@
 """Shakespeare from TFF: the next character of a role's lines."""
 
 import collections
-import functools
 import pathlib
 from collections.abc import Callable
 
@@ -12,7 +11,7 @@ import tensorflow_federated as tff
 from tasks import cache, fetch, sqlite, synthetic
 from tasks.classification import accuracy, cross_entropy
 from tasks.models import text
-from tasks.sources import DATA, Raw, Source, task_of, tff_source
+from tasks.sources import DATA, Raw, Source, dealt_out, last_fifth_for_testing, task_of, tff_source
 from tasks.task import Defaults, Task
 from tff_momentum import checks
 from tff_momentum.gradients import Model
@@ -35,6 +34,7 @@ def load(
   *,
   seed: int,
   model: str = "lstm",
+  partition: str = "role",
   data: str = "real",
   data_dir: str | None = None,
   num_clients: int | None = None,
@@ -48,22 +48,34 @@ def load(
       window of 80 that slides over a role's lines: lstm100 ([000]) or gru ([001]).
     data: real or synthetic.
     data_dir: the folder with `tff/shakespeare.sqlite`.
-    num_clients: only so many roles, those with the most lines; 100 for lstm100, all for the others.
+    partition: role, a client is a role and TFF says which of its lines are for testing; last_fifth, the last
+      fifth of a role's lines is ([001], which has 660 roles); or iid, the training lines of all roles are
+      dealt out at random ([000] C.1).
+    num_clients: only so many roles, those with the most lines, or, if iid, so many clients; 100 for lstm100,
+      all for the others.
     max_examples_per_client: only so many sequences of each role; 2,000 for lstm100, all for the others.
   """
   checks.one_of("model", model, MODELS)
   checks.one_of("data", data, DATA)
+  checks.one_of("partition", partition, ("role", "last_fifth", "iid"))
   if model == "lstm100":
     num_clients = 100 if num_clients is None else num_clients
     max_examples_per_client = 2000 if max_examples_per_client is None else max_examples_per_client
   if max_examples_per_client is not None:
     checks.integer("max_examples_per_client", max_examples_per_client, at_least=1)
+  roles = None if partition == "iid" else num_clients
+  more: Callable[[str], Raw] | None = None
   if data == "synthetic":
     source = synthetic.synthetic_source(
-      synthetic.speeches(), seed=seed, num_clients=num_clients or ROLES, examples=20
+      synthetic.speeches(), seed=seed, num_clients=roles or ROLES, examples=20
     )
   else:
-    source = real(cache.root(data_dir), num_clients)
+    source = real(cache.root(data_dir), roles)
+    more = real(cache.root(data_dir), test=True).read if partition == "last_fifth" else None
+  if partition == "iid":
+    source = dealt_out(source, num_clients or len(source.clients), seed)
+  if partition == "last_fifth":
+    source = last_fifth_for_testing(source, more)
   whole = model == "lstm"
   prepare = _sequences if whole else _windows(LEAF_CHARACTERS[: 80 if model == "lstm100" else 79])
   return task_of(
@@ -72,7 +84,11 @@ def load(
     _sequence_model(seed) if whole else _window_model(model, seed),
     lambda raw: tf.nest.map_structure(lambda a: a[:max_examples_per_client], prepare(raw)),
     _DEFAULTS[model],
-    {"model": model, "max_examples_per_client": max_examples_per_client},
+    {
+      "model": model,
+      "partition": partition,
+      "max_examples_per_client": max_examples_per_client,
+    },
     finish=lambda batch: tf.nest.map_structure(lambda t: tf.cast(t, tf.int32), batch),
   )
 
@@ -90,14 +106,15 @@ _DEFAULTS = {
 }
 
 
-def real(root: pathlib.Path, num_clients: int | None = None) -> Source:
-  """The roles of TFF's file."""
+def real(root: pathlib.Path, num_clients: int | None = None, *, test: bool = False) -> Source:
+  """The roles of TFF's file, with their training lines, or with those that TFF has for testing."""
   path = root / "tff" / "shakespeare.sqlite"
   fetch.tff_database(path, sqlite.check)
+  order = slice(None, None, -1 if test else 1)
   return tff_source(
     path,
-    functools.partial(tff.simulation.datasets.shakespeare.load_data, cache_dir=str(path.parent)),
-    splits=("train", "test"),
+    lambda: tff.simulation.datasets.shakespeare.load_data(cache_dir=str(path.parent))[order],
+    splits=("test", "train") if test else ("train", "test"),
     num_clients=num_clients,
   )
 

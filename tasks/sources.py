@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tasks import sqlite
-from tasks.arrays import Arrays, Batches, Preprocess, ordered_batches
+from tasks import partition, sqlite
+from tasks.arrays import Arrays, Batches, Numbered, Preprocess, ordered_batches
 from tasks.cache import DataError
 from tasks.task import Defaults, Task
 from tff_momentum import checks
@@ -83,7 +83,7 @@ def tff_source(
 
   def read_test() -> Raw:
     rows = [read_one_test(test.ids[int(i)]) for i in test_clients]
-    return {key: np.concatenate([row[key] for row in rows])[:max_test_examples] for key in rows[0]}
+    return {key: column[:max_test_examples] for key, column in _joined(rows).items()}
 
   sizes = train.sizes if max_examples is None else np.minimum(train.sizes, max_examples)
   source = Source("real", train.ids, int(sizes.sum()), read_train, read_test)
@@ -135,12 +135,53 @@ def _reader(
         f"Client {client} of {path} cannot be read as this data set ({reason})."
       ) from error
     raw = {key: column.numpy() for key, column in columns.items()}
-    found = len(next(iter(raw.values())))
+    found = _length(raw)
     if found != count:
       raise DataError(f"Client {client} of {path} should hold {count} examples; found {found}.")
     return raw
 
   return read_client
+
+
+def dealt_out(source: Source, num_clients: int, seed: int) -> Source:
+  """The examples of all clients of a source, dealt out at random to so many clients of equal sizes."""
+  pool = _joined([source.read(client) for client in source.clients])
+  count = _length(pool)
+  parts = partition.iid(np.arange(count), num_clients, seed)
+
+  def read(client: str) -> Raw:
+    return {key: column[parts[int(client)]] for key, column in pool.items()}
+
+  return Source(source.data, Numbered(num_clients), count, read, source.read_test)
+
+
+def last_fifth_for_testing(source: Source, more: Callable[[str], Raw] | None) -> Source:
+  """A source whose clients' last examples, a fifth and at least one of each client's, are for testing.
+
+  Args:
+    source: the clients and their examples.
+    more: a client's further examples, which follow those; clients that have but one in all are left out.
+  """
+  train: dict[str, Raw] = {}
+  test: list[Raw] = []
+  for client in source.clients:
+    own = source.read(client)
+    rows = own if more is None else _joined([own, more(client)])
+    if _length(rows) < 2:
+      continue
+    cut = _length(rows) - max(1, _length(rows) // 5)
+    train[client] = {key: column[:cut] for key, column in rows.items()}
+    test.append({key: column[cut:] for key, column in rows.items()})
+  total = sum(map(_length, train.values()))
+  return Source(source.data, list(train), total, train.__getitem__, lambda: _joined(test))
+
+
+def _joined(rows: Sequence[Raw]) -> Raw:
+  return {key: np.concatenate([row[key] for row in rows]) for key in rows[0]}
+
+
+def _length(raw: Raw) -> int:
+  return len(next(iter(raw.values())))
 
 
 class _Kept:

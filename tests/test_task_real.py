@@ -38,6 +38,9 @@ class TestCache:
       ("emnist_digits", {}, 1_663_370),
       ("emnist", {"model": "cnn_dropout"}, 1_206_590),
       ("shakespeare", {"model": "lstm100"}, 132_720),
+      ("shakespeare", {"model": "lstm100", "partition": "iid"}, 132_720),
+      ("shakespeare", {"model": "gru", "partition": "last_fifth"}, 162_887),
+      ("stackoverflow", {}, 4_050_748),
       ("stackoverflow_tag", {}, 5_000_500),
       ("cifar100", {"model": "lenet", "crop": 32}, 815_332),
       ("cifar10_dirichlet", {"alpha": 0.5}, 797_962),
@@ -87,6 +90,25 @@ class TestCache:
     ours = collect(task.dataset(client, SEED, 8))
     for a, b in zip(ours, theirs, strict=True):
       np.testing.assert_array_equal(a[np.lexsort(a.T)], b[np.lexsort(b.T)])
+
+  def test_shakespeares_lines_dealt_out_or_with_the_last_fifth_held_back(self):
+    """No line is lost or doubled: the windows of lines are too many to compare, so lines are counted."""
+    from tasks import cache, shakespeare, sources
+
+    root = cache.root(DATA_DIR)
+    train, test = shakespeare.real(root), shakespeare.real(root, test=True)
+    lines = sorted(line for c in train.clients for line in train.read(c)["snippets"])
+    dealt = sources.dealt_out(train, 100, 1)
+    assert sorted(line for c in dealt.clients for line in dealt.read(c)["snippets"]) == lines
+    sizes = [len(dealt.read(c)["snippets"]) for c in dealt.clients]
+    assert max(sizes) - min(sizes) <= 1
+    held = sources.last_fifth_for_testing(train, test.read)
+    kept = sum(len(held.read(c)["snippets"]) for c in held.clients)
+    assert kept == held.total_examples
+    assert kept + len(held.read_test()["snippets"]) == len(lines) + test.total_examples
+    role = held.clients[0]
+    both = [*train.read(role)["snippets"], *test.read(role)["snippets"]]
+    assert list(held.read(role)["snippets"]) == both[: len(both) - max(1, len(both) // 5)]
 
   def test_classes_per_client_on_real_labels(self):
     task = load("fashion_mnist")
