@@ -19,7 +19,7 @@ from tasks import augment, cache, synthetic
 from tasks.cache import DataError
 from tasks.classification import classifier
 from tasks.models import deep, images
-from tasks.sources import DATA, Raw, Source, task_of
+from tasks.sources import DATA, Raw, Source, evaluation_batch, task_of
 from tasks.task import Defaults, Task
 from tff_momentum import checks
 from tff_momentum.gradients import Model
@@ -132,7 +132,10 @@ def load(
   if evaluation is None:
     return task
   return dataclasses.replace(
-    task, evaluation=lambda batch_size: evaluation(batch_size).map(lambda *batch: test(batch))
+    task,
+    evaluation=lambda wanted: evaluation(evaluation_batch(built, wanted)).map(
+      lambda *batch: test(batch)
+    ),
   )
 
 

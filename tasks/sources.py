@@ -24,6 +24,9 @@ from tff_momentum.gradients import Model
 
 Raw = Mapping[str, np.ndarray]  # a column for each feature, as the data set stores it
 CACHE_BYTES = 512 * 2**20  # of prepared examples kept in memory
+EVALUATION_BYTES = (
+  16 * 2**20
+)  # of a test batch; what a deep model makes of it is a hundred times that
 DATA = ("real", "synthetic")
 
 
@@ -176,6 +179,13 @@ def last_fifth_for_testing(source: Source, more: Callable[[str], Raw] | None) ->
   return Source(source.data, list(train), total, train.__getitem__, lambda: _joined(test))
 
 
+def evaluation_batch(model: Model, wanted: int) -> int:
+  """How many test examples make a batch: as many as wanted, or as fit into memory."""
+  specs = tf.nest.flatten(model.batch_spec)
+  example = sum(np.prod(spec.shape[1:], dtype=int) * spec.dtype.size for spec in specs)
+  return min(wanted, max(1, EVALUATION_BYTES // int(example)))
+
+
 def _joined(rows: Sequence[Raw]) -> Raw:
   return {key: np.concatenate([row[key] for row in rows]) for key in rows[0]}
 
@@ -246,7 +256,9 @@ def task_of(
     model=model,
     clients=source.clients,
     dataset=lambda client, seed, size: batches(kept(client), seed, size),
-    evaluation=lambda batch_size: ordered_batches(test(), batch_size, finish),
+    evaluation=lambda batch_size: ordered_batches(
+      test(), evaluation_batch(model, batch_size), finish
+    ),
     total_examples=source.total_examples,
     defaults=defaults,
     data=source.data,

@@ -5,7 +5,9 @@ import re
 import subprocess
 import sys
 
+import tasks
 from tasks import digits
+from tasks.models import table
 from tff_momentum import describe
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -29,3 +31,9 @@ def test_every_file_it_names_exists():
 def test_the_table_of_algorithms_is_current():
   (written,) = re.findall(r"<!-- algorithms -->\n(.*?)\n<!-- /algorithms -->", README, re.DOTALL)
   assert written == describe.table(digits.load(seed=1))
+
+
+def test_the_table_of_models_is_current():
+  (written,) = re.findall(r"<!-- models -->\n(.*?)\n<!-- /models -->", README, re.DOTALL)
+  assert written == table.table()
+  assert {row.task for row in table.ROWS} == set(tasks.TASKS) - {"quadratic"}

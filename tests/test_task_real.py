@@ -11,6 +11,9 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks.cache import DataError
+from tff_momentum import algorithms
+from tff_momentum.process import build_process
+from tff_momentum.simulation import loop
 
 DATA_DIR = os.environ.get("TFM_DATA_DIR", "")
 needs_data = [
@@ -18,6 +21,8 @@ needs_data = [
   pytest.mark.skipif(not DATA_DIR, reason="TFM_DATA_DIR does not name a data cache"),
 ]
 SEED = np.array([3, 4], np.int32)
+NINE = ["emnist_digits", "shakespeare", "stackoverflow", "stackoverflow_tag", "cifar100",
+        "cifar10_dirichlet", "cifar100_dirichlet", "cifar10_two_class", "fashion_mnist"]  # fmt: skip
 
 
 def load(name, data_dir=DATA_DIR, **options):
@@ -62,6 +67,19 @@ class TestCache:
     assert np.isfinite(tally.loss)
     assert all(np.isfinite(g).all() for g in gradient)
     assert next(iter(task.evaluation(8)))
+
+  @pytest.mark.slow
+  @pytest.mark.parametrize("name", NINE)
+  def test_trains_on_real_clients(self, name):
+    """Rounds of the paper's model on real clients lower the loss of those clients."""
+    task = load(name, max_examples_per_client=32)
+    rate = task.defaults.client_learning_rate / 3  # a paper's rate is for whole clients
+    process = build_process(algorithms.builder("fedavg")(client_learning_rate=rate), task.model)
+    rounds = loop.rounds(process, task, total_rounds=6, participation=lambda t: [0, 1, 2],
+                         client_batch_size=8, rounds_per_eval=0)  # fmt: skip
+    losses = [finished.row["train/loss"] for finished in rounds]
+    print(name, [round(loss, 3) for loss in losses])
+    assert losses[-1] < losses[0]
 
   def test_emnist_examples_are_those_of_tffs_loader(self):
     train, test = tff.simulation.datasets.emnist.load_data(cache_dir=f"{DATA_DIR}/tff")

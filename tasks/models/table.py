@@ -1,0 +1,86 @@
+"""Prints the models of all tasks with their parameters, the README's table:
+
+python -m tasks.models.table
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import tensorflow as tf
+
+from tasks import digits, emnist, landmarks, regression, sent140, splits, stackoverflow
+from tasks.models import deep, images, text
+from tff_momentum.runtime import set_execution_context
+
+GREY, CIFAR, CROP, LARGE = (28, 28, 1), (32, 32, 3), (24, 24, 3), (224, 224, 3)
+
+
+class Row(NamedTuple):
+  """A model of a task: `--model` names it where the task has several."""
+
+  task: str
+  model: str
+  build: Callable[[], Any]
+  source: str
+
+
+def _row(task: str, model: str, source: str, build: Callable[..., Any], *arguments: Any) -> Row:
+  return Row(task, model, lambda: build(*arguments), source)
+
+
+REDDI, MCMAHAN = "Reddi et al. 2021, TFF", "McMahan et al. 2017, TFF"
+ROWS = [
+  _row("stackoverflow", "LSTM 670", REDDI, text.next_word, stackoverflow.WORDS + 4),
+  _row("stackoverflow_tag", "logistic", REDDI, stackoverflow.tag_model),
+  _row("shakespeare", "lstm", MCMAHAN, text.next_characters, 90),
+  _row("shakespeare", "lstm100", "GHBM", text.one_character_lstm, 80),
+  _row("shakespeare", "gru", "FedGBO", text.one_character_gru, 79),
+  _row("emnist_digits", "cnn", MCMAHAN, images.cnn, GREY, 10),
+  _row("emnist_digits", "cnn_dropout", REDDI, images.cnn_dropout, GREY, 10),
+  _row("emnist_digits", "2nn", MCMAHAN, images.dense(200), GREY, 10),
+  _row("emnist", "cnn_dropout", REDDI, images.cnn_dropout, GREY, 62),
+  _row("emnist", "cnn", MCMAHAN, images.cnn, GREY, 62),
+  _row("emnist", "cnn_fedgbo", "FedGBO", images.cnn_fedgbo, GREY, 62),
+  _row("emnist", "logistic", "–", images.logistic, GREY, 62),
+  _row("emnist", "autoencoder", REDDI, images.autoencoder, emnist.SHAPE),
+  _row("cifar100", "resnet18", REDDI, deep.resnet18, CROP, 100),
+  _row("cifar100", "cnn_fedgbo", "FedGBO, crop=32", images.cnn_fedgbo, CIFAR, 100),
+  _row("cifar10_dirichlet", "lenet", "GHBM, Hsu et al. 2019", images.lenet, CIFAR, 10),
+  _row("cifar10_dirichlet", "resnet20", "GHBM, He et al. 2016", deep.resnet20, CIFAR, 10),
+  _row("cifar10_dirichlet", "vgg11", "FedGM", deep.vgg11, CIFAR, 10),
+  _row("cifar100_dirichlet", "lenet", "GHBM, Hsu et al. 2019", images.lenet, CIFAR, 100),
+  _row("cifar100_dirichlet", "resnet20", "GHBM, He et al. 2016", deep.resnet20, CIFAR, 100),
+  _row("cifar10_two_class", "mlp600", "FedGLOMO", splits.MODELS["mlp600"], CIFAR, 10),
+  _row("fashion_mnist", "mlp300", "FedGLOMO", splits.MODELS["mlp300"], GREY, 10),
+  _row("emnist_sorted", "logistic", "Mime", images.logistic, GREY, 47),
+  _row("sent140", "linear", "FedGBO", sent140.linear),
+  *(
+    _row(name, model, "GHBM", landmarks.MODELS[model], LARGE, landmarks.FILES[name].classes)
+    for name in ("gldv2", "inaturalist")
+    for model in ("mobilenet_v2", "vit_b16")
+  ),
+  _row("concrete", "linear", "Mime", regression.linear, 8),
+  _row("diabetes", "linear", "–", regression.linear, 10),
+  _row("digits", "mlp", "–", digits.mlp),
+]
+
+
+def parameters(build: Callable[[], Any]) -> int:
+  """How many numbers a Keras model trains; nothing is computed."""
+  with tf.Graph().as_default():
+    return sum(weight.shape.num_elements() for weight in build().trainable_weights)
+
+
+def table() -> str:
+  """The rows in Markdown."""
+  lines = ["| task | model | parameters | from |", "|---|---|---|---|"]
+  lines += [f"| `{r.task}` | {r.model} | {parameters(r.build):,} | {r.source} |" for r in ROWS]
+  return "\n".join(lines)
+
+
+if __name__ == "__main__":
+  set_execution_context()  # TFF's own would complain when the program ends
+  print(table())
