@@ -48,3 +48,21 @@ def test_importing_the_package_does_not_import_tensorflow():
     [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT
   )
   assert result.stdout.strip() == "False", result.stderr
+
+
+def test_tensorflow_probability_is_loaded_when_it_is_used_and_no_sooner():
+  code = """
+import sys, tff_momentum.process
+import tensorflow_federated as tff
+name = "tensorflow_probability"
+assert not any(m.startswith(name + ".") for m in sys.modules)
+from tensorflow_privacy.privacy.dp_query import discrete_gaussian_utils
+draws = discrete_gaussian_utils.sample_discrete_gaussian(scale=2, shape=[100])
+assert draws.shape == [100] and any(m.startswith(name + ".") for m in sys.modules)
+import tensorflow_probability as tfp
+print(float(tfp.distributions.Normal(0.0, 1.0).mean()))
+"""
+  result = subprocess.run(
+    [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, cwd=ROOT
+  )
+  assert result.stdout.strip() == "0.0", result.stderr

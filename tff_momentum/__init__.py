@@ -11,6 +11,8 @@ import importlib
 import importlib.metadata
 from typing import Any
 
+from tff_momentum import postponed
+
 __version__ = "0.1.0"
 TFF_VERSION = "0.87.0"
 
@@ -55,3 +57,4 @@ def __dir__() -> list[str]:
 
 
 _check_tff_version()
+postponed.postpone("tensorflow_probability")

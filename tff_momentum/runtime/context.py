@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_momentum.runtime import compiler, graphs, stages, types, values, xla
+from tff_momentum.runtime import compiler, graphs, loops, stages, types, values, xla
 from tff_momentum.runtime.devices import HOST
 from tff_momentum.runtime.executors import ClientExecutor
 from tff_momentum.runtime.plan import Node, Plan, build_plan
@@ -18,11 +18,18 @@ class Program:
 
   def __init__(self, computation: tff.framework.ConcreteComputation):
     self.plan: Plan = build_plan(compiler.compile_computation(computation))
+    self.takes_lists = True  # as far as is known
     self._levels: dict[graphs.Options, list[stages.Level]] = {}
 
   def levels(self, options: graphs.Options) -> list[stages.Level]:
-    """Returns the traced stages, their graphs rewritten as `options` say."""
+    """Returns the traced stages, their graphs rewritten as `options` say.
+
+    Raises:
+      NeedsIterators: data sets cannot be lists in this computation.
+    """
     if options not in self._levels:
+      if options.as_lists and types.has_sequence(self.plan.result_type):
+        raise loops.NeedsIterators("a data set among the results")
       with graphs.using(options):
         self._levels[options] = stages.build_levels(self.plan)
     return self._levels[options]
@@ -49,11 +56,23 @@ class InProcessContext(tff.framework.SyncContext):
     run.bind(arg)
     if run.num_clients is None:
       run.num_clients = self._default_num_clients
-    options = graphs.Options(run.intake.all_plain, self._compile)
-    for level in program.levels(options):
+    for level in self._levels(program, run.intake):
       run.server_stage(level.server)
       run.client_pass(level.clients)
     return run.result(comp.type_signature.result)
+
+  def _levels(self, program: Program, intake: values.Intake) -> list[stages.Level]:
+    """Picks how data sets are read, and hands them over so; returns what is to run."""
+    if intake.listable and program.takes_lists:
+      try:
+        levels = program.levels(graphs.Options(True, self._compile))
+      except loops.NeedsIterators:
+        program.takes_lists = False
+      else:
+        intake.settle(as_lists=True)
+        return levels
+    intake.settle(as_lists=False)
+    return program.levels(graphs.Options(False, self._compile))
 
 
 # Keyed by identity: hashing a computation serialises it.

@@ -75,6 +75,7 @@ def _intrinsic(block: blocks.Intrinsic) -> Any:
 
 
 def _dataset(variant: tf.Tensor, element_type: tff.Type) -> tf.data.Dataset:
+  graphs.require_iterators()
   structure = types.element_structure(element_type)
   return tf.data.experimental.from_variant(variant, structure)
 

@@ -35,9 +35,9 @@ _MAX_CACHED_GRAPHS = 512
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-  """How graphs are rewritten: read plain data sets by index (`loops`), compile gradients (`xla`)."""
+  """How graphs are rewritten: read data sets as lists of batches (`lists`), compile gradients (`xla`)."""
 
-  by_index: bool = False
+  as_lists: bool = False
   compile: xla.Compile = "auto"
 
 
@@ -82,6 +82,12 @@ def using(options: Options) -> Iterator[None]:
     yield
   finally:
     _options.reset(token)
+
+
+def require_iterators() -> None:
+  """To be called where data sets are used in a way in which lists of batches cannot be."""
+  if _options.get().as_lists:
+    raise loops.NeedsIterators("a data set made or mapped by TFF itself")
 
 
 def prepare(proto: computation_pb2.Computation) -> PreparedGraph:
@@ -132,10 +138,10 @@ def _prepare_serialized(serialized: bytes, options: Options) -> PreparedGraph:
     del copy.input[:]
     copy.input.extend(data + control)
 
-  kind = "indexed" if options.by_index else "iterated"
+  kind = "listed" if options.as_lists else "iterated"
   suffix = f"{hashlib.sha256(serialized).hexdigest()[:12]}_{kind}_{options.compile}"
   _copy_library(source, graph_def, suffix)
-  loops.rewrite_reduces(graph_def, options.by_index)
+  loops.rewrite_reduces(graph_def, options.as_lists)
   xla.mark_gradients(graph_def, options.compile)
   consumed = {_canonical(name) for node in graph_def.node for name in node.input}
   return PreparedGraph(graph_def, feeds, fetches, frozenset(consumed & {*feeds, token}), token)

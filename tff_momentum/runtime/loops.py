@@ -4,8 +4,8 @@ TensorFlow's reduce kernel instantiates (and optimises) its function anew on eve
 more than a small client's whole training, and keeps its body on the CPU. A `While` op is part of
 the caller's graph: it is optimised once, and its body runs on the caller's device.
 
-The loop reads its elements from an iterator, or, where the data set is known to be a plain pipeline
-over arrays, by their index: making an iterator and fetching from it cost a thread switch each.
+The loop reads its elements from an iterator, or, where the data sets are known to be slices of arrays in
+memory, from a list of them (see `lists`).
 """
 
 import dataclasses
@@ -14,19 +14,14 @@ from collections.abc import Iterable
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2, op_def_pb2
 
+from tff_momentum.runtime import lists
+
 _BOOL, _INT64 = tf.bool.as_datatype_enum, tf.int64.as_datatype_enum
 _VARIANT, _RESOURCE = tf.variant.as_datatype_enum, tf.resource.as_datatype_enum
-# Data set ops whose elements can be had by index, with the same result as by iteration.
-_INDEXABLE_OPS = frozenset(
-  [
-    "OptionsDataset",
-    "PrefetchDataset",
-    "ReduceDataset",
-    "RepeatDataset",
-    "SkipDataset",
-    "TakeDataset",
-  ]
-)
+
+
+class NeedsIterators(Exception):
+  """A computation does more to its data sets than a list of batches can stand for."""
 
 
 @dataclasses.dataclass
@@ -38,45 +33,49 @@ class _Source:
   inputs: list[str]
   condition: tuple[list[node_def_pb2.NodeDef], str]
   body: list[node_def_pb2.NodeDef]
+  element: str  # the output of the body's node `element` that has the components
   next_values: list[str]
 
 
-def rewrite_reduces(graph_def: tf.compat.v1.GraphDef, by_index: bool) -> None:
+def rewrite_reduces(graph_def: tf.compat.v1.GraphDef, as_lists: bool) -> None:
   """Replaces every `ReduceDataset` node of a graph and its function library, in place.
 
   Args:
     graph_def: The graph.
-    by_index: Whether the data sets fed to the graph are plain pipelines over arrays.
+    as_lists: Whether the data sets fed to the graph are lists of batches. Then the other data set ops
+      are replaced too, and `NeedsIterators` is raised if there is one that cannot be.
   """
   library = {function.signature.name: function for function in graph_def.library.function}
-  by_index = by_index and _keeps_indices(graph_def)
-  added: list[function_pb2.FunctionDef] = []
-  _rewrite_nodes(graph_def.node, library, "", added, False, by_index)
+  added: dict[str, function_pb2.FunctionDef] = {}
+  _rewrite_nodes(graph_def.node, library, "", added, False, as_lists)
   for name, function in library.items():
-    replaced = _rewrite_nodes(function.node_def, library, name + "_", added, True, by_index)
+    replaced = _rewrite_nodes(function.node_def, library, name + "_", added, True, as_lists)
     for key, source in function.ret.items():
       function.ret[key] = _rename_output(source, replaced)
-  graph_def.library.function.extend(added)
-
-
-def _keeps_indices(graph_def: tf.compat.v1.GraphDef) -> bool:
-  """Whether what the graph itself does to its data sets leaves them indexable."""
-  functions = (function.node_def for function in graph_def.library.function)
-  nodes = (node for part in (graph_def.node, *functions) for node in part)
-  return all(node.op in _INDEXABLE_OPS for node in nodes if node.op.endswith(_DATASET_ENDINGS))
-
-
-_DATASET_ENDINGS = ("Dataset", "DatasetV2", "DatasetV3", "DatasetV4", "DatasetFromGraph")
+  graph_def.library.function.extend(added.values())
 
 
 def _rewrite_nodes(
-  nodes, library: dict, prefix: str, added: list, in_function: bool, by_index: bool
+  nodes,
+  library: dict,
+  prefix: str,
+  added: dict[str, function_pb2.FunctionDef],
+  in_function: bool,
+  as_lists: bool,
 ) -> set[str]:
-  reduces = [node for node in nodes if node.op == "ReduceDataset"]
-  replaced = {node.name for node in reduces}
-  for node in reduces:
-    step = library[node.attr["f"].func.name]
-    nodes.extend(_replace(node, step, prefix, added, in_function, by_index))
+  """Rewrites the nodes of a graph or function body; returns the names of those whose outputs changed."""
+  replaced = set()
+  for node in list(nodes):
+    if node.op == "ReduceDataset":
+      step = library[node.attr["f"].func.name]
+      nodes.extend(_replace(node, step, prefix, added, in_function, as_lists))
+      replaced.add(node.name)
+    elif as_lists and node.op in lists.STAND_INS:
+      dtypes = tuple(map(tf.as_dtype, node.attr["output_types"].list.type))
+      _add_call(node, lists.stand_in(node.op, dtypes), added)
+      replaced.add(node.name)
+    elif as_lists and ("Dataset" in node.op or "Iterator" in node.op):
+      raise NeedsIterators(node.op)
   if in_function and replaced:
     for node in nodes:
       for i, source in enumerate(node.input):
@@ -84,8 +83,27 @@ def _rewrite_nodes(
   return replaced
 
 
+def _add_call(
+  node: node_def_pb2.NodeDef,
+  called: lists.Functions,
+  added: dict[str, function_pb2.FunctionDef],
+) -> None:
+  """Turns `node` into a call of the first function on the same inputs."""
+  added.update((function.signature.name, function) for function in called)
+  node.CopyFrom(_call(node.name, called[0].signature, node.input))
+
+
+def _call(name: str, signature: op_def_pb2.OpDef, inputs: Iterable[str]) -> node_def_pb2.NodeDef:
+  attributes = {
+    "Tin": _types([argument.type for argument in signature.input_arg]),
+    "Tout": _types([argument.type for argument in signature.output_arg]),
+    "f": _function(signature.name),
+  }
+  return _node("PartitionedCall", name, inputs, attributes)
+
+
 def _rename_output(source: str, replaced: set[str]) -> str:
-  """In a function body outputs are named after the op's signature, which differs for a loop."""
+  """In a function body outputs are named after the op's signature, which differs for loops and calls."""
   node, _, rest = source.partition(":")
   return f"{node}:output:{rest.split(':')[1]}" if node in replaced and rest else source
 
@@ -94,9 +112,9 @@ def _replace(
   reduce: node_def_pb2.NodeDef,
   step: function_pb2.FunctionDef,
   prefix: str,
-  added: list[function_pb2.FunctionDef],
+  added: dict[str, function_pb2.FunctionDef],
   in_function: bool,
-  by_index: bool,
+  as_lists: bool,
 ) -> list[node_def_pb2.NodeDef]:
   """Turns `reduce` into a `While` node; returns the nodes to add before it."""
   state_types = list(reduce.attr["Tstate"].list.type)
@@ -109,13 +127,18 @@ def _replace(
   data = [name for name in reduce.input if not name.startswith("^")]
   control = [name for name in reduce.input if name.startswith("^")]
   state, captured = data[1 : 1 + len(state_types)], data[1 + len(state_types) :]
-  make_source = _indexed if by_index else _iterated
-  source = make_source(reduce.name, data[0], control, elements, len(state_types), in_function)
+  if as_lists:
+    source = _listed(reduce.name, data[0], control, elements, len(state_types), in_function, added)
+  else:
+    source = _iterated(reduce.name, data[0], control, elements, len(state_types), in_function)
 
   name = (prefix + reduce.name).replace("/", "_") + "_" + step.signature.name
   loop_types = [*state_types, *source.types, *captured_types]
-  added.append(_condition(name + "_condition", loop_types, source))
-  added.append(_body(name + "_body", step, loop_types, len(state_types), len(arguments), source))
+  for made in (
+    _condition(name + "_condition", loop_types, source),
+    _body(name + "_body", step, loop_types, len(state_types), len(arguments), source),
+  ):
+    added[made.signature.name] = made
   unknown = tf.TensorShape(None).as_proto()
   others = [unknown] * (len(source.types) + len(captured_types))
   loop = _node(
@@ -156,35 +179,42 @@ def _iterated(
       _node("OptionalGetValue", "element", [optional], elements),
       _node("IteratorGetNextAsOptional", "next", [loop_handle], elements),
     ],
+    element="components",
     next_values=["next:optional:0", loop_handle],
   )
 
 
-def _indexed(
-  name: str, dataset: str, control: list[str], elements: dict, first: int, in_function: bool
+def _listed(
+  name: str,
+  dataset: str,
+  control: list[str],
+  elements: dict,
+  first: int,
+  in_function: bool,
+  added: dict[str, function_pb2.FunctionDef],
 ) -> _Source:
-  """Counts up to the number of elements and takes each by its index."""
-  zero, count = f"{name}/zero", f"{name}/count"
-  index, loop_count, loop_dataset = (f"v{first + i}" for i in range(3))
+  """Counts up to the number of batches and takes each from the lists of the components."""
+  types, shapes = elements["output_types"].list.type, elements["output_shapes"].list.shape
+  opener = lists.opener(len(types))
+  getter = lists.getter(
+    tuple(tf.TensorSpec(s, tf.as_dtype(t)) for t, s in zip(types, shapes, strict=True))
+  )
+  added.update((function.signature.name, function) for function in (*opener, *getter))
+  zero, opened = f"{name}/zero", f"{name}/opened"
+  position, count = f"v{first}", f"v{first + 1}"
+  parts = [f"v{first + 2 + i}" for i in range(len(types))]
+  outputs = [
+    f"{opened}:output:{i}" if in_function else f"{opened}:{i}" for i in range(1 + len(types))
+  ]
   of_int64 = {"T": attr_value_pb2.AttrValue(type=_INT64)}
   return _Source(
-    before=[
-      _constant(zero, 0),
-      _node("DatasetCardinality", count, [dataset, *control], {}),
-    ],
-    types=[_INT64, _INT64, _VARIANT],
-    inputs=[
-      _output(zero, "output", in_function),
-      _output(count, "cardinality", in_function),
-      dataset,
-    ],
-    condition=([_node("Less", "test", [index, loop_count], of_int64)], "test:z:0"),
-    body=[
-      _node("GetElementAtIndex", "element", [loop_dataset, index], elements),
-      _constant("one", 1),
-      _node("AddV2", "next", [index, "one:output:0"], of_int64),
-    ],
-    next_values=["next:z:0", loop_count, loop_dataset],
+    before=[_constant(zero, 0), _call(opened, opener[0].signature, [dataset, *control])],
+    types=[_INT64, _INT64, *[_VARIANT] * len(types)],
+    inputs=[_output(zero, "output", in_function), *outputs],
+    condition=([_node("Less", "test", [position, count], of_int64)], "test:z:0"),
+    body=[_call("element", getter[0].signature, [position, *parts])],
+    element="output",
+    next_values=[f"element:output:{len(types)}", count, *parts],
   )
 
 
@@ -210,7 +240,7 @@ def _body(
   captured = variables[num_states + len(source.types) :]
   arguments = [
     *variables[:num_states],
-    *(f"element:components:{i}" for i in range(num_elements)),
+    *(f"element:{source.element}:{i}" for i in range(num_elements)),
     *captured,
   ]
   call = {

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.python.core.impl.compiler import building_blocks as blocks
 
-from tff_momentum.runtime import evaluate, types
+from tff_momentum.runtime import evaluate, graphs, types
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -226,6 +226,7 @@ def _select(type_spec: tff.FederatedType, argument: Any) -> Node:
   captured, call = select.bind()
 
   def compute(keys_value, server, *extra):
+    graphs.require_iterators()
     dataset = tf.data.Dataset.from_tensor_slices(keys_value).map(
       lambda key: evaluate.to_element(call((server, key), extra), type_spec.member.element)
     )

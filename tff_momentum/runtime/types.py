@@ -1,8 +1,8 @@
 """How a value of a TFF type is laid out inside the runtime.
 
-A tensor is a `tf.Tensor`, a sequence is the variant tensor of its `tf.data.Dataset`, a struct is a
-plain tuple in the order of its type. A value is therefore a nest of tuples whose leaves are
-tensors, and can be flattened without looking at names or Python containers.
+A tensor is a `tf.Tensor`, a sequence is the variant tensor of its `tf.data.Dataset` (or of a list of
+its batches, see `lists`), a struct is a plain tuple in the order of its type. A value is therefore a
+nest of tuples whose leaves are tensors, and can be flattened without looking at names or containers.
 """
 
 import collections
@@ -28,6 +28,15 @@ def flat_specs(type_spec: tff.Type) -> list[tf.TensorSpec]:
   if isinstance(type_spec, tff.StructType):
     return [spec for element in type_spec for spec in flat_specs(element)]
   raise TypeError(f"Expected a type made of tensors, sequences and structs, found {type_spec}.")
+
+
+def has_sequence(type_spec: tff.Type) -> bool:
+  """Whether there is a sequence among the leaves."""
+  if isinstance(type_spec, tff.StructType):
+    return any(map(has_sequence, type_spec))
+  if isinstance(type_spec, tff.FederatedType):
+    return has_sequence(type_spec.member)
+  return isinstance(type_spec, tff.SequenceType)
 
 
 def flatten(value: Any) -> list[tf.Tensor]:

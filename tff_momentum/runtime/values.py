@@ -13,37 +13,42 @@ from tensorflow_federated.python.core.impl.executors import value_serialization
 from tensorflow_federated.python.core.impl.types import type_conversions
 from tensorflow_federated.python.core.impl.utils import tensorflow_utils
 
-from tff_momentum.runtime import plain, types
+from tff_momentum.runtime import lists, types
 from tff_momentum.runtime.references import DataReference
 
 
 class Intake:
-  """Takes Python values apart, and notes whether all data sets among them are plain pipelines.
+  """Takes Python values apart into tensors; data sets among them wait until it is known how they are read.
 
   With `keep_references`, a client's data by reference stays a `DataReference` among the leaves.
   """
 
   def __init__(self, keep_references: bool = False) -> None:
-    self.all_plain = True
+    self.listable = not keep_references
     self._keep_references = keep_references
+    self._datasets: list[tuple[tf.data.Dataset, list[tf.Tensor], int]] = []
 
   def leaves(self, value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
-    """Returns the tensors of `value`, checked against its type; data sets become their variants."""
+    """Returns the tensors of `value`, checked against its type; those of data sets come with `settle`."""
     leaves: list[tf.Tensor] = []
     self._append(value, type_spec, leaves)
     return leaves
+
+  def settle(self, as_lists: bool) -> None:
+    """Puts the data sets where they belong among the leaves: as lists of batches, or as they are."""
+    for dataset, leaves, place in self._datasets:
+      leaves[place] = lists.variant_of(dataset) if as_lists else dataset._variant_tensor
 
   def _append(self, value: Any, type_spec: tff.Type, leaves: list[tf.Tensor]) -> None:
     if isinstance(type_spec, tff.TensorType):
       leaves.append(_to_tensor(value, type_spec))
     elif isinstance(value, DataReference) and self._keep_references:
-      self.all_plain = False  # not known here
       leaves.append(value)
     elif isinstance(type_spec, tff.SequenceType):
       dataset = _to_dataset(value, type_spec)
-      is_plain = plain.is_plain(dataset)
-      self.all_plain = self.all_plain and is_plain
-      leaves.append(plain.variant_of(dataset) if is_plain else dataset._variant_tensor)
+      self.listable = self.listable and lists.is_listable(dataset)
+      self._datasets.append((dataset, leaves, len(leaves)))
+      leaves.append(None)
     elif isinstance(type_spec, tff.StructType):
       for element, element_type in zip(elements_of(value, type_spec), type_spec, strict=True):
         self._append(element, element_type, leaves)

@@ -1,0 +1,210 @@
+"""Data sets over arrays in memory, as lists of batches that a loop reads by index.
+
+An iterator costs a thread switch for itself and for each batch, and `from_tensor_slices(arrays).batch(n)`
+copies every batch together example by example: more work than a small client's training. The same batches
+are slices of the arrays. A listed data set is one variant tensor, as a data set is: a `TensorList` whose
+first item holds the number of batches to read (starting over at the end), followed by a list of batches
+for each component.
+
+The functions below stand in for data set ops in a client's graph; all stay on the CPU, as those do.
+"""
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework import function_pb2
+
+# A function and, after it, those that it calls.
+Functions = list[function_pb2.FunctionDef]
+_CPU = "/device:CPU:0"
+_ENDLESS = tf.int64.max
+_listed: "weakref.WeakKeyDictionary[tf.data.Dataset, tf.Tensor]" = weakref.WeakKeyDictionary()
+
+
+def is_listable(dataset: tf.data.Dataset) -> bool:
+  """Whether a data set's batches are known to be slices of arrays in memory."""
+  return _source(dataset) is not None
+
+
+def variant_of(dataset: tf.data.Dataset) -> tf.Tensor:
+  """The list of a listable data set's batches; made once for each data set."""
+  variant = _listed.get(dataset)
+  if variant is None:
+    arrays, size, count = _source(dataset)
+    with tf.device(_CPU):
+      variant = _listed[dataset] = _pack(
+        tf.cast(count if size is None else -(-count // size), tf.int64),
+        [_rows(array, size, count) for array in arrays],
+      )
+  return variant
+
+
+def _source(dataset: tf.data.Dataset) -> tuple[list[tf.Tensor], int | None, int] | None:
+  """The arrays of `from_tensor_slices(arrays)[.batch(size)]`, the size, and how many rows count."""
+  kind = type(dataset).__name__
+  if kind in ("_OptionsDataset", "_PrefetchDataset"):
+    return _source(dataset._inputs()[0])
+  if kind == "_TensorSliceDataset":
+    arrays = dataset._tensors
+    return None if any(a.dtype == tf.variant for a in arrays) else (arrays, None, len(arrays[0]))
+  if kind != "_BatchDataset":
+    return None
+  source = _source(dataset._inputs()[0])
+  if source is None or source[1] is not None:
+    return None
+  arrays, _, count = source
+  size = int(dataset._batch_size)
+  return arrays, size, count - count % size if bool(dataset._drop_remainder) else count
+
+
+def _rows(array: tf.Tensor, size: int | None, count: int) -> tf.Tensor:
+  """A list of the array's rows, or of its batches; of its slices, where these are aligned in memory."""
+  shape = array.shape[1:]
+  if size is None:
+    return tf.raw_ops.TensorListFromTensor(tensor=array, element_shape=shape.as_list())
+  full = count // size
+  rows = tf.reshape(array[: full * size], [full, size, *shape])
+  element_shape = [-1, *shape]
+  made = tf.raw_ops.TensorListFromTensor(tensor=rows, element_shape=element_shape)
+  if count % size:
+    made = tf.raw_ops.TensorListPushBack(input_handle=made, tensor=array[full * size : count])
+  return made
+
+
+def _pack(count: tf.Tensor, components: Sequence[tf.Tensor]) -> tf.Tensor:
+  number = tf.raw_ops.TensorListFromTensor(
+    tensor=tf.reshape(count, [1]), element_shape=tf.constant([], tf.int32)
+  )
+  packed = tf.raw_ops.EmptyTensorList(
+    element_shape=tf.constant([], tf.int32), max_num_elements=-1, element_dtype=tf.variant
+  )
+  for part in (number, *components):
+    packed = tf.raw_ops.TensorListPushBack(input_handle=packed, tensor=part)
+  return packed
+
+
+def _item(items: tf.Tensor, index: Any, dtype: tf.DType, shape: Any = ()) -> tf.Tensor:
+  shape = tf.TensorShape(shape)
+  known = [-1 if size is None else size for size in shape] if shape.rank is not None else -1
+  item = tf.raw_ops.TensorListGetItem(
+    input_handle=items, index=index, element_shape=known, element_dtype=dtype
+  )
+  item.set_shape(shape)
+  return item
+
+
+def _open(items: tf.Tensor, components: int) -> tuple[tf.Tensor, list[tf.Tensor]]:
+  """The number of batches to read, and the components' lists."""
+  parts = [_item(items, 1 + i, tf.variant) for i in range(components)]
+  return _item(_item(items, 0, tf.variant), 0, tf.int64), parts
+
+
+def _length(part: tf.Tensor) -> tf.Tensor:
+  return tf.cast(tf.raw_ops.TensorListLength(input_handle=part), tf.int64)
+
+
+def _resize(part: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+  return tf.raw_ops.TensorListResize(input_handle=part, size=tf.cast(length, tf.int32))
+
+
+def _cardinality(dtypes: Sequence[tf.DType], items: tf.Tensor) -> tf.Tensor:
+  count, _ = _open(items, 0)
+  endless = tf.constant(tf.data.INFINITE_CARDINALITY, tf.int64)
+  return tf.where(tf.equal(count, _ENDLESS), endless, count)
+
+
+def _same(dtypes: Sequence[tf.DType], items: tf.Tensor, *settings: tf.Tensor) -> tf.Tensor:
+  return tf.identity(items)
+
+
+def _take(dtypes: Sequence[tf.DType], items: tf.Tensor, at_most: tf.Tensor) -> tf.Tensor:
+  count, parts = _open(items, len(dtypes))
+  count = tf.where(at_most < 0, count, tf.minimum(count, at_most))
+  return _pack(count, [_resize(part, tf.minimum(count, _length(part))) for part in parts])
+
+
+def _repeat(dtypes: Sequence[tf.DType], items: tf.Tensor, times: tf.Tensor) -> tf.Tensor:
+  count, parts = _open(items, len(dtypes))
+  length = tf.maximum(_length(parts[0]), 1)
+  starts_over = tf.equal(count % length, 0) | tf.equal(count, _ENDLESS)
+  parts = [
+    tf.cond(starts_over, lambda: part, functools.partial(_unrolled, part, dtype, count, length))  # noqa: B023
+    for part, dtype in zip(parts, dtypes, strict=True)
+  ]
+  endless = (times < 0) & (count > 0) | tf.equal(count, _ENDLESS) & tf.not_equal(times, 0)
+  return _pack(tf.where(endless, _ENDLESS, count * tf.maximum(times, 0)), parts)
+
+
+def _unrolled(part: tf.Tensor, dtype: tf.DType, count: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+  """A list that ends in the middle of a pass over the batches, written out."""
+
+  def lengthen(k, longer):
+    both = tf.raw_ops.TensorListConcatLists(input_a=longer, input_b=part, element_dtype=dtype)
+    return k + 1, both
+
+  passes = -(-count // length)
+  _, longer = tf.while_loop(lambda k, _: k < passes, lengthen, (tf.ones([], tf.int64), part))
+  return _resize(longer, count)
+
+
+# What stands in for a data set op, by its name: (dtypes of the components, the op's inputs) -> output.
+STAND_INS: dict[str, Callable[..., tf.Tensor]] = {
+  "DatasetCardinality": _cardinality,
+  "OptionsDataset": _same,
+  "PrefetchDataset": _same,
+  "RepeatDataset": _repeat,
+  "TakeDataset": _take,
+}
+_INPUTS = {"DatasetCardinality": 1, "OptionsDataset": 1}
+
+
+@functools.cache
+def stand_in(op: str, dtypes: tuple[tf.DType, ...]) -> Functions:
+  """The function that takes the place of a data set op."""
+  specs = [tf.TensorSpec([], tf.variant), tf.TensorSpec([], tf.int64)][: _INPUTS.get(op, 2)]
+  name = "_".join(["tfm_list", op, *(dtype.name for dtype in dtypes)])
+  return _define(name, lambda *inputs: [STAND_INS[op](dtypes, *inputs)], specs)
+
+
+@functools.cache
+def opener(components: int) -> Functions:
+  """A function from the variant to its number of batches to read, and the components' lists."""
+
+  def open_list(items: tf.Tensor) -> list[tf.Tensor]:
+    count, parts = _open(items, components)
+    return [count, *parts]
+
+  return _define(f"tfm_list_open_{components}", open_list, [tf.TensorSpec([], tf.variant)])
+
+
+@functools.cache
+def getter(specs: tuple[tf.TensorSpec, ...]) -> Functions:
+  """A function from a position and the components' lists to a batch, and the next position."""
+
+  def get(position: tf.Tensor, *parts: tf.Tensor) -> list[tf.Tensor]:
+    index = tf.cast(tf.math.floormod(position, _length(parts[0])), tf.int32)
+    batch = [_item(p, index, s.dtype, s.shape) for p, s in zip(parts, specs, strict=True)]
+    return [*batch, position + 1]
+
+  name = "_".join(f"{s.dtype.name}{s.shape}" for s in specs)
+  name = "".join(c if c.isalnum() else "_" for c in name)
+  inputs = [tf.TensorSpec([], tf.int64), *(tf.TensorSpec([], tf.variant) for _ in specs)]
+  return _define(f"tfm_list_get_{name}", get, inputs)
+
+
+def _define(
+  name: str, function: Callable[..., list[tf.Tensor]], specs: Sequence[tf.TensorSpec]
+) -> Functions:
+  def on_cpu(*inputs: tf.Tensor) -> list[tf.Tensor]:
+    with tf.device(_CPU):
+      return function(*inputs)
+
+  with tf.init_scope():
+    traced = tf.function(on_cpu, autograph=False).get_concrete_function(*specs)
+  definition = function_pb2.FunctionDef()
+  definition.CopyFrom(traced.function_def)
+  definition.signature.name = name
+  return [definition, *traced.graph.as_graph_def().library.function]
