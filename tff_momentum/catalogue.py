@@ -50,4 +50,9 @@ ALGORITHMS: dict[str, Entry] = {
   "fedpaq_glm": Entry("fedpaq", "FedGLOMO", "fedavg_glm with Q(Δ)"),
   "fedlomo": Entry("fedlomo", "FedGLOMO Alg. 4, 5", "v ← g(y) + v − g(y₋); x ← x − E[Q(Δ)]"),
   "fedglomo": Entry("fedglomo", "FedGLOMO Alg. 1, 2", "u ← βE[Q(Δ)] + (1−β)(u + E[Q(Δ − Δ̂)])"),
+  "autofedavg": Entry(
+    "autofedgm", "FedGM", "x ← x − η E[Δ/K], each Δ from the version its client saw"
+  ),
+  "autofedgm": Entry("autofedgm", "FedGM Alg. 4", "autofedavg with FedGM's d and h of E[Δ/K]"),
+  "autofedgm_staged": Entry("autofedgm", "FedGM Alg. 4", "autofedgm with (η, β, ν) by stages"),
 }

@@ -85,9 +85,15 @@ def as_learning_process(
     inner = tff.federated_map(unwrap, state)
     seeds = tff.federated_map(seed_of, (tff.federated_broadcast(inner.round), data))
     nothing = tff.federated_value((), tff.CLIENTS)
-    output = process.next(
-      inner, tff.federated_zip(ClientInput(seed=seeds, state=nothing, data=data))
+    zero = tff.federated_value(np.int32(0), tff.CLIENTS)  # the usual work, from the newest model
+    clients = ClientInput(
+      seed=seeds,
+      state=nothing,
+      data=data,
+      steps=zero if process.takes_steps else nothing,
+      staleness=zero if process.takes_staleness else nothing,
     )
+    output = process.next(inner, tff.federated_zip(clients))
     return tff.learning.templates.LearningProcessOutput(
       state=tff.federated_map(wrap, output.state),
       metrics=tff.federated_map(wrap_metrics, output.metrics),

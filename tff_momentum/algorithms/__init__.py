@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.algorithms.adabest import adabest
 from tff_momentum.algorithms.adaptive import fedadagrad, fedyogi
+from tff_momentum.algorithms.autofedgm import autofedavg, autofedgm, autofedgm_staged
 from tff_momentum.algorithms.fedadam import fedadam, fedrmsprop
 from tff_momentum.algorithms.fedadc import fedadc
 from tff_momentum.algorithms.fedavg import fedavg, fedprox

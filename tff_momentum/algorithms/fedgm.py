@@ -63,19 +63,11 @@ def fedgm(
     client_weighting: "uniform" or "num_examples".
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
-  eta = schedule("server_learning_rate", server_learning_rate, above=0)
-  beta = schedule("beta", beta, at_least=0, below=1)
-  nu = schedule("nu", nu)
 
   def local_delta(client, x):
     return sgd_delta(client, x, eta_l(client.round))
 
-  def server_update(state, delta, info):
-    b, v = beta(info.round), nu(info.round)
-    d = trees.map(lambda d, new: (1 - b) * new + b * d, state.d, delta)
-    h = trees.map(lambda new, d: (1 - v) * new + v * d, delta, d)
-    return ServerState(trees.map(lambda x, h: x - eta(info.round) * h, state.x, h), d)
-
+  server_update = general_momentum(server_learning_rate, beta, nu)
   return server_momentum(local_delta, server_update, client_weighting)
 
 
@@ -112,6 +104,23 @@ def heavy_ball(server_learning_rate: float | Schedule, beta: float | Schedule) -
     b = beta(info.round)
     m = trees.map(lambda m, d: b * m + d, state.d, delta)
     return ServerState(trees.map(lambda x, m: x - eta(info.round) * m, state.x, m), m)
+
+  return server_update
+
+
+def general_momentum(
+  server_learning_rate: float | Schedule, beta: float | Schedule, nu: float | Schedule
+) -> Any:
+  """FedGM's server update: d ← (1−β)E[Δ] + βd, x ← x − η((1−ν)E[Δ] + νd)."""
+  eta = schedule("server_learning_rate", server_learning_rate, above=0)
+  beta = schedule("beta", beta, at_least=0, below=1)
+  nu = schedule("nu", nu)
+
+  def server_update(state, delta, info):
+    b, v = beta(info.round), nu(info.round)
+    d = trees.map(lambda d, new: (1 - b) * new + b * d, state.d, delta)
+    h = trees.map(lambda new, d: (1 - v) * new + v * d, delta, d)
+    return ServerState(trees.map(lambda x, h: x - eta(info.round) * h, state.x, h), d)
 
   return server_update
 

@@ -33,6 +33,18 @@ def fedgm_staged(
       and β rises (eq. 3), and the last stage stays.
     client_weighting: "uniform" or "num_examples".
   """
+  eta, beta, nu = stage_schedules(stages)
+  return fedgm(
+    client_learning_rate=client_learning_rate,
+    server_learning_rate=eta,
+    beta=beta,
+    nu=nu,
+    client_weighting=client_weighting,
+  )
+
+
+def stage_schedules(stages: Sequence[Stage] | str) -> tuple[Schedule, Schedule, Schedule]:
+  """η, β and ν over the rounds; raises ValueError for stages that break the order of eq. 3."""
   if isinstance(stages, str):
     stages = calls.evaluate("stages", stages, {"stages_from": stages_from})
   try:
@@ -49,13 +61,7 @@ def fedgm_staged(
         "stages must have eta falling and beta rising (eq. 3 of FedGM); found "
         f"{tuple(earlier)} before {tuple(later)}."
       )
-  return fedgm(
-    client_learning_rate=client_learning_rate,
-    server_learning_rate=eta,
-    beta=beta,
-    nu=nu,
-    client_weighting=client_weighting,
-  )
+  return eta, beta, nu
 
 
 def stages_from(
