@@ -21,6 +21,7 @@ where `==` compares Python objects; write `tf.equal`.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -84,6 +85,7 @@ class Algorithm:
       tuple for clients that keep nothing.
     client_weighting: "uniform" or "num_examples": the weights of the cohort mean E[·].
     prepare_model: changes the model before it is trained (FedMAX adds a penalty to its loss).
+    name: what errors call it.
     max_staleness: how many rounds ago a client may have started at most; 0 for a synchronous
       algorithm, whose clients all start in the round itself (see `asynchronous`).
   """
@@ -94,7 +96,18 @@ class Algorithm:
   init_client: Callable[[Any, tf.Tensor], Any] = lambda weights, seed: ()
   client_weighting: str = "uniform"
   prepare_model: Callable[[Any], Any] = lambda model: model
+  name: str = "an algorithm without a name"
   max_staleness: int = 0
 
   def __post_init__(self):
     checks.one_of("client_weighting", self.client_weighting, WEIGHTINGS)
+
+
+def named(builder: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
+  """The builder, whose algorithms bear its name."""
+
+  @functools.wraps(builder)
+  def build(**hyperparameters: Any) -> Algorithm:
+    return dataclasses.replace(builder(**hyperparameters), name=builder.__name__)
+
+  return build

@@ -8,7 +8,7 @@ A new algorithm is one file, one line here, and one line in `tff_momentum.catalo
 
 from collections.abc import Callable
 
-from tff_momentum.algorithm import Algorithm
+from tff_momentum.algorithm import Algorithm, named
 from tff_momentum.algorithms.adabest import adabest
 from tff_momentum.algorithms.adaptive import fedadagrad, fedyogi
 from tff_momentum.algorithms.autofedgm import autofedavg, autofedgm, autofedgm_staged
@@ -37,6 +37,9 @@ from tff_momentum.algorithms.scaffold import scaffold
 from tff_momentum.catalogue import ALGORITHMS
 
 __all__ = ["ALGORITHMS", "builder", *ALGORITHMS]
+
+# Inside their files builders may build on one another; the name is that of the one asked for.
+globals().update((name, named(globals()[name])) for name in ALGORITHMS)
 
 
 def builder(name: str) -> Callable[..., Algorithm]:

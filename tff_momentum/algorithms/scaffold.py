@@ -57,9 +57,10 @@ def scaffold(
   def client_update(client, message, c_i):
     x, c = message
     lr = eta_l(client.round)
+    correction = trees.subtract(c, c_i)
 
     def step(y, grad):
-      return trees.map(lambda y, g, c_i, c: y - lr * (g - c_i + c), y, grad(y), c_i, c)
+      return trees.map(lambda y, g, e: y - lr * (g + e), y, grad(y), correction)
 
     y = client.steps(step, x)
     if option == "I":

@@ -33,7 +33,10 @@ def variant_of(dataset: tf.data.Dataset) -> tf.Tensor:
   """The list of a listable data set's batches; made once for each data set."""
   variant = _listed.get(dataset)
   if variant is None:
-    arrays, size, count = _source(dataset)
+    source = _source(dataset)
+    if source is None:
+      raise ValueError(f"Expected a data set over arrays in memory, found {dataset}.")
+    arrays, size, count = source
     with tf.device(_CPU):
       variant = _listed[dataset] = _pack(
         tf.cast(count if size is None else -(-count // size), tf.int64),

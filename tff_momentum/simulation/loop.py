@@ -131,7 +131,7 @@ def rounds(
           )
           for own_name, (client, client_state, own) in zip(_own_names(ids), told, strict=True)
         ]
-      labels = [f"client {client}" for client in ids]
+      labels = [f"{process.algorithm.name}: client {client}" for client in ids]
       with watch.timing("train"), client_labels(labels.__getitem__):
         current, client_states, metrics = process.next(current, clients)
       with watch.timing("store"):
