@@ -93,32 +93,39 @@ def compare(item: str, names: list[str], rounds: int, warm_up: int) -> None:
           _turn(started)
         turns = [_turn(started) for _ in range(rounds)]
         states = [w.ask("state") for w in started]
+        costs = started[0].ask("costs") if "/" in names[0] else None
     except RuntimeError:
       log.seek(0)
       sys.stderr.write(log.read()[-4000:])
       raise
-  print(table(item, names, turns, states), flush=True)
+  print(table(item, names, turns, states, costs), flush=True)
 
 
 def _turn(started) -> list[dict[str, float]]:
   return [worker.ask("round") for worker in started]
 
 
-def table(item: str, names: list[str], turns: list, states: list) -> str:
-  """A line for each competitor: medians over the turns."""
-  from experiments.benchmarking import expected
+def table(
+  item: str, names: list[str], turns: list, states: list, costs: dict[str, float] | None = None
+) -> str:
+  """A line for each competitor: medians over the turns; with `costs`, what algorithms should take."""
+  from experiments.benchmarking import expected, items
 
-  columns = f"{'s/round':>8} {'ratio':>6} {'expected':>8} {'cpu s':>7} {'cold s':>7} {'peak MB':>8}"
   columns = f"{'s/round':>8} {'ratio':>6} {'expected':>8} {'cpu s':>7} {'cold s':>7} {'peak MB':>8}"
   lines = [f"{item:22} {columns}  check"]
   for i, (name, state) in enumerate(zip(names, states, strict=True)):
     wall = statistics.median(turn[i]["wall"] for turn in turns)
     cpu = statistics.median(turn[i]["cpu"] for turn in turns)
     ratio = statistics.median(turn[i]["wall"] / turn[0]["wall"] for turn in turns)
-    factor = expected.factor(name) if "/" in names[0] else None
+    factor = expected.factor(name.partition("/")[2], items.ITEMS[item], costs) if costs else None
     lines.append(
       f"{name:22} {wall:8.3f} {ratio:6.2f} {'' if factor is None else f'{factor:.2f}':>8} {cpu:7.3f} "
       f"{state['cold']:7.1f} {state['peak_mb']:8.0f}  {state['check']:.6g}"
+    )
+  if costs:
+    lines.append(
+      f"expected from {1e6 * costs['gradient']:.0f} us for a gradient, {1e6 * costs['pass']:.0f} us "
+      "for a pass over the weights"
     )
   return "\n".join(lines)
 

@@ -1,6 +1,7 @@
 """What is timed: our process on a runtime, stock TFF on its worker, and a loop written by hand."""
 
 import collections
+import time
 from typing import Any, Protocol
 
 import numpy as np
@@ -158,6 +159,45 @@ def build(name: str, item: items.Item) -> Competitor:
     return Stock(item)
   runtime, _, algorithm = name.partition("/")
   return Ours(item, runtime, algorithm or "fedavgm")
+
+
+def costs(item: items.Item) -> dict[str, float]:
+  """Seconds for the gradient of a batch, and for a pass over the weights, on one thread."""
+  model, loss = models.build(item), models.loss()
+  variables = model.trainable_variables
+  x, y = (tf.constant(array[: item.batch]) for array in items.examples(item, 0))
+  steps = tf.constant(20)
+
+  def descend(gradient):
+    for v, g in zip(variables, gradient(), strict=True):
+      v.assign(v - items.CLIENT_LEARNING_RATE * tf.convert_to_tensor(g))
+
+  def gradient():
+    with tf.GradientTape() as tape:
+      value = loss(y, model(x, training=True))
+    return tape.gradient(value, variables)
+
+  @tf.function
+  def passes():
+    for _ in tf.range(steps):
+      descend(lambda: variables)
+
+  @tf.function
+  def train():
+    for _ in tf.range(steps):
+      descend(gradient)
+
+  def seconds(function) -> float:
+    function()
+    spent = []
+    for _ in range(5):
+      begin = time.perf_counter()
+      function()
+      spent.append(time.perf_counter() - begin)
+    return min(spent) / int(steps)
+
+  one_pass = seconds(passes) / 2  # a product and a difference
+  return {"pass": one_pass, "gradient": seconds(train) - 2 * one_pass}
 
 
 def _batches(item: items.Item, client: int) -> tf.data.Dataset:

@@ -74,7 +74,7 @@ def workers(names: list[str], item: str, log: Any) -> Iterator[list[Worker]]:
 
 
 def main(name: str, item_name: str) -> None:
-  """The process: answers `round` and `state` with a line of JSON each."""
+  """The process: answers `round`, `costs` and `state` with a line of JSON each."""
   answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
   os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print is no answer
   from experiments.benchmarking import competitors, items
@@ -87,6 +87,8 @@ def main(name: str, item_name: str) -> None:
       competitor.round()
       answer = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
       since_start = since_start or time.time() - float(os.environ["TFM_BENCHMARK_START"])
+    elif line.strip() == "costs":
+      answer = competitors.costs(items.ITEMS[item_name])
     else:
       peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
       check = items.distance(competitor.weights(), competitor.initial)

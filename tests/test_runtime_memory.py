@@ -1,0 +1,54 @@
+"""The in-process runtime does not grow: many rounds, cohorts of all sizes, data sets made anew each time."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+ROUNDS, SETTLED = 500, 50
+
+PROGRAM = f"""
+import collections, json
+import numpy as np, psutil, tensorflow as tf
+import tff_momentum as tfm
+from experiments.benchmarking import items, models
+from tff_momentum.process import ClientInput
+
+item = items.ITEMS["B"]
+arrays = [items.examples(item, i) for i in range(200)]
+
+def batches(i):
+  x, y = arrays[i]
+  return tf.data.Dataset.from_tensor_slices(collections.OrderedDict(x=x, y=y)).batch(item.batch)
+
+tfm.set_execution_context("inprocess")
+model = tfm.from_keras(
+  lambda: models.build(item), loss=models.loss(), batch_spec=batches(0).element_spec
+)
+process = tfm.build_process(tfm.algorithms.fedavgm(client_learning_rate=0.05), model)
+state, draw, sizes = process.initialize(), np.random.default_rng(0), []
+for t in range({ROUNDS}):
+  cohort = draw.choice(200, draw.integers(10, 201), replace=False)
+  seeds = [np.array([t, i], np.int32) for i in cohort]
+  state = process.next(state, [ClientInput(s, (), batches(i)) for s, i in zip(seeds, cohort)]).state
+  sizes.append(psutil.Process().memory_info().rss / 2**20)
+print(json.dumps(sizes))
+"""
+
+
+@pytest.mark.slow
+def test_memory_stays_flat_over_five_hundred_rounds():
+  done = subprocess.run(
+    [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, timeout=1800
+  )
+  assert done.returncode == 0, done.stderr[-2000:]
+  sizes = json.loads(done.stdout.splitlines()[-1])
+  growth = max(sizes[SETTLED:]) - sizes[SETTLED - 1]
+  print(
+    f"\nround {SETTLED}: {sizes[SETTLED - 1]:.0f} MiB, most later: {max(sizes[SETTLED:]):.0f} MiB"
+  )
+  assert growth < 50
