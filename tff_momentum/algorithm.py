@@ -85,6 +85,10 @@ class Algorithm:
       tuple for clients that keep nothing.
     client_weighting: "uniform" or "num_examples": the weights of the cohort mean E[·].
     prepare_model: changes the model before it is trained (FedMAX adds a penalty to its loss).
+    momentum: (server state, round, mean K_i) -> the server's momentum in the units of one gradient: what
+      it would settle to under a constant gradient is that gradient. None where the server has none.
+    step_operations: C of [001] Table 6, operations of a local step for each parameter, where a
+      paper counts them otherwise than our own step does (see `diagnostics.flops`).
     name: what errors call it.
     max_staleness: how many rounds ago a client may have started at most; 0 for a synchronous
       algorithm, whose clients all start in the round itself (see `asynchronous`).
@@ -96,6 +100,8 @@ class Algorithm:
   init_client: Callable[[Any, tf.Tensor], Any] = lambda weights, seed: ()
   client_weighting: str = "uniform"
   prepare_model: Callable[[Any], Any] = lambda model: model
+  momentum: Callable[[Any, tf.Tensor, tf.Tensor], Any] | None = None
+  step_operations: int | None = None
   name: str = "an algorithm without a name"
   max_staleness: int = 0
 

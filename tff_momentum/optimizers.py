@@ -28,6 +28,7 @@ class Optimizer:
     invert: I, (D, s) -> g.
     moving_step: (g, s⁺) -> the direction when the statistics have just tracked g (MFL).
     text: what it is, as the command line writes it.
+    momentum: s -> the momentum among the statistics, scaled to estimate a gradient; None if there is none.
   """
 
   start: Callable[[Any], Any]
@@ -36,6 +37,7 @@ class Optimizer:
   invert: Callable[[Any, Any], Any]
   moving_step: Callable[[Any, Any], Any]
   text: str
+  momentum: Callable[[Any], Any] | None = None
 
   def __str__(self) -> str:
     return self.text
@@ -81,6 +83,7 @@ def sgdm(beta: float = 0.9, *, dampened: bool = False) -> Optimizer:
     invert=lambda d, m: trees.map(lambda d, m: (d - beta * m) / fresh, d, m),
     moving_step=lambda g, m: m,
     text=f"sgdm({beta:g}{', dampened=True' if dampened else ''})",
+    momentum=lambda m: trees.scale((1.0 - beta) / fresh, m),
   )
 
 
@@ -134,7 +137,14 @@ def adam(
     invert=lambda d, s: momentum.invert(scaling.invert(d, s.v), s.m),
     moving_step=lambda g, s: scaling.step(s.m, s.v),
     text=f"adam({beta1:g}, {beta2:g}, epsilon={epsilon:g}, v0={v0:g})",
+    momentum=lambda s: s.m,
   )
+
+
+def momentum_of(base: Optimizer) -> Callable[[Any, Any, Any], Any] | None:
+  """`Algorithm.momentum` of an algorithm whose server state has this optimizer's statistics as `s`."""
+  momentum = base.momentum
+  return None if momentum is None else lambda state, t, steps: momentum(state.s)
 
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {

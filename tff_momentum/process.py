@@ -9,6 +9,7 @@ client state, messages and uploads, and bytes on the wire are computed from them
 
 import collections
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +17,18 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_momentum import sizes, trees
-from tff_momentum.algorithm import Algorithm, Exchange, RoundInfo
+from tff_momentum.algorithm import Algorithm
+from tff_momentum.exchanges import (
+  NOTHING,
+  ROUND,
+  ExchangeTypes,
+  Stage,
+  compile_exchange,
+  specs,
+  trip,
+)
 from tff_momentum.gradients import Model, as_model
-from tff_momentum.local import Client, LocalWork
+from tff_momentum.local import LocalWork
 
 
 class ProcessState(NamedTuple):
@@ -53,21 +63,14 @@ class RoundOutput(NamedTuple):
   metrics: Any
 
 
-class ExchangeTypes(NamedTuple):
-  """What travels in one exchange, and how many bytes of it for each client."""
-
-  message: tff.types.Type
-  upload: tff.types.Type
-  bytes_down: int
-  bytes_up: int
-
-
 class FederatedProcess(tff.templates.IterativeProcess):
   """An iterative process that knows its types and what it sends.
 
   Attributes:
     algorithm: what it was built from.
     model: the model that it trains.
+    work: what its clients do in a round.
+    stages: its exchanges as TFF computations, in order.
     server_state_type, client_state_type: TFF types of the algorithm's own states.
     takes_steps, takes_staleness: whether each `ClientInput` must say so many.
     exchanges: the types and sizes of what travels in each exchange of an ordinary round.
@@ -81,19 +84,22 @@ class FederatedProcess(tff.templates.IterativeProcess):
     *,
     algorithm: Algorithm,
     model: Model,
+    work: LocalWork,
     client_type: tff.types.StructType,
-    exchanges: list[ExchangeTypes],
+    stages: Sequence[Stage],
   ):
     super().__init__(initialize, next_fn, next_is_multi_arg=True)
     once = [exchange.first_round_only for exchange in algorithm.exchanges]
     self.algorithm = algorithm
     self.model = model
+    self.work = work
+    self.stages = tuple(stages)
     self.server_state_type = initialize.type_signature.result.member.server
     self.client_state_type = client_type.state
-    self.takes_steps = client_type.steps != _NOTHING
-    self.takes_staleness = client_type.staleness != _NOTHING
-    self.exchanges = tuple(t for t, o in zip(exchanges, once, strict=True) if not o)
-    self.first_round_exchanges = tuple(t for t, o in zip(exchanges, once, strict=True) if o)
+    self.takes_steps = client_type.steps != NOTHING
+    self.takes_staleness = client_type.staleness != NOTHING
+    self.exchanges = tuple(s.types for s, o in zip(stages, once, strict=True) if not o)
+    self.first_round_exchanges = tuple(s.types for s, o in zip(stages, once, strict=True) if o)
 
   def bytes_down(self, round_number: int) -> int:
     """What each client downloads in this round."""
@@ -106,7 +112,7 @@ class FederatedProcess(tff.templates.IterativeProcess):
   @property
   def client_state_bytes(self) -> int:
     """What each client keeps between its rounds."""
-    return sizes.dense_bytes(_specs(self.client_state_type))
+    return sizes.dense_bytes(specs(self.client_state_type))
 
   def weights(self, state: ProcessState) -> Any:
     """The model's weights in a state."""
@@ -139,8 +145,6 @@ class FederatedProcess(tff.templates.IterativeProcess):
 
 
 _SEED = tff.types.TensorType(np.int32, (2,))
-_ROUND = tff.types.TensorType(np.int32)
-_NOTHING = tff.types.to_type(())
 
 
 def build_process(
@@ -171,15 +175,15 @@ def build_process(
       _SEED,
       _client_state_type(algorithm, model),
       tff.types.SequenceType(tff.types.tensorflow_to_type(model.batch_spec)),
-      steps=tff.types.TensorType(np.int32) if work.uneven else _NOTHING,
-      staleness=tff.types.TensorType(np.int32) if algorithm.max_staleness else _NOTHING,
+      steps=tff.types.TensorType(np.int32) if work.uneven else NOTHING,
+      staleness=tff.types.TensorType(np.int32) if algorithm.max_staleness else NOTHING,
     )
   )
-  exchanges: list[_Exchange] = []
+  exchanges: list[Stage] = []
   state_type = server_type
   for exchange in algorithm.exchanges:
     exchanges.append(
-      _compile_exchange(
+      compile_exchange(
         exchange,
         algorithm.client_weighting,
         model,
@@ -202,7 +206,7 @@ def build_process(
   def finalize_metrics(tally):
     return model.finalize(tally)
 
-  @tff.tensorflow.computation(server_type, server_type, np.float32, _ROUND)
+  @tff.tensorflow.computation(server_type, server_type, np.float32, ROUND)
   def finish_round(old, new, weight, t):
     # A round in which nobody had data changes nothing but the count of rounds.
     new = trees.where(weight > 0, new, old)
@@ -225,31 +229,13 @@ def build_process(
     server, client_states, weights = state.server, clients.state, None
     aggregated, tally = [], None
     for number, exchange in enumerate(exchanges):
-      message = tff.federated_map(exchange.message, (server, state.round))
-      sent = tff.federated_map(
-        exchange.client,
-        (
-          tff.federated_broadcast(message),
-          tff.federated_broadcast(state.round),
-          clients.seed,
-          client_states,
-          clients.data,
-          clients.steps,
-          clients.staleness,
-          *([weights] if number else []),
-        ),
-      )
+      sent, mean = trip(exchange, state, number, server, clients, client_states, weights)
       client_states = sent.state
       if number == 0:
         weights = sent.weight
         total_weight, present = tff.federated_sum(weights), tff.federated_sum(sent.present)
       if number == measured:
         tally = tff.federated_sum(sent.tally)
-      mean = exchange.aggregation.next(
-        state.aggregators[number],
-        sent.upload,
-        *([weights] if exchange.aggregation.is_weighted else []),
-      )
       aggregated.append(mean)
       server = tff.federated_map(exchange.server, (server, mean.result, state.round, total_weight))
     finished = tff.federated_map(finish_round, (state.server, server, total_weight, state.round))
@@ -271,110 +257,13 @@ def build_process(
     next_fn,
     algorithm=algorithm,
     model=model,
+    work=work,
     client_type=client_type,
-    exchanges=[e.types for e in exchanges],
+    stages=exchanges,
   )
 
 
-class _Exchange(NamedTuple):
-  """One exchange as TFF computations."""
-
-  message: tff.Computation  # (server state, round) -> message
-  client: tff.Computation  # (message, round, *ClientInput[, weight]) -> what the client sends
-  aggregation: tff.templates.AggregationProcess
-  server: tff.Computation  # (server state, mean, round, total weight) -> server state
-  walks: bool  # whether the client takes local steps
-  types: ExchangeTypes
-
-
-def _compile_exchange(
-  exchange: Exchange,
-  weighting: str,
-  model: Model,
-  work: LocalWork,
-  factory,
-  server_type,
-  client_type,
-  *,
-  first: bool,
-) -> _Exchange:
-  walks = False
-
-  @tff.tensorflow.computation(server_type, _ROUND)
-  def message(server, t):
-    return exchange.message(server, t)
-
-  def client_work(message, t, seed, state, data, steps, staleness, weight=None):
-    nonlocal walks
-    started = t - staleness if client_type.staleness != _NOTHING else t
-    client = Client(model, work, data, seed, started, steps if work.uneven else None)
-    if exchange.first_round_only:  # later it runs on no data at all, and so costs nothing
-      once = data.take(tf.where(tf.equal(t, 0), tf.constant(-1, tf.int64), 0))
-      update = exchange.client_update(Client(model, work, once, seed, t), message, state)
-    else:
-      update = exchange.client_update(client, message, state)
-      walks = client.walked
-    examples = client.num_examples if weight is None else weight
-    present = examples > 0
-    counts = present & tf.equal(t, 0) if exchange.first_round_only else present
-    result = collections.OrderedDict(
-      # Zeros and the old state for a client without data, whose own values may be 0/0.
-      upload=trees.where(counts, update.upload, trees.zeros_like(update.upload)),
-      state=trees.where(counts, update.state, state),
-    )
-    if first:
-      result["present"] = tf.cast(present, tf.int32)
-      result["weight"] = examples if weighting == "num_examples" else tf.cast(present, tf.float32)
-    if client.tally is not None:
-      result["tally"] = client.tally
-    return result
-
-  message_type = message.type_signature.result
-
-  graph_work = tf.function(client_work, autograph=False)
-  if first:
-
-    @tff.tensorflow.computation(message_type, _ROUND, *client_type)
-    def client(message, t, seed, state, data, steps, staleness):
-      return graph_work(message, t, seed, state, data, steps, staleness)
-  else:
-
-    @tff.tensorflow.computation(message_type, _ROUND, *client_type, np.float32)
-    def client(message, t, seed, state, data, steps, staleness, weight):
-      return graph_work(message, t, seed, state, data, steps, staleness, weight)
-
-  upload_type = client.type_signature.result.upload
-  _require_floats(upload_type)
-  if not tf.nest.flatten(_specs(upload_type)):
-    factory = tff.aggregators.MeanFactory()  # of nothing; another factory may insist on tensors
-  if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
-    aggregation = factory.create(upload_type, tff.types.TensorType(np.float32))
-  else:
-    aggregation = factory.create(upload_type)
-
-  @tff.tensorflow.computation(
-    server_type, aggregation.next.type_signature.result.result.member, _ROUND, np.float32
-  )
-  def server(state, mean, t, weight):
-    new = exchange.server_update(state, mean, RoundInfo(t, weight))
-    return trees.where(tf.equal(t, 0), new, state) if exchange.first_round_only else new
-
-  return _Exchange(
-    message,
-    client,
-    aggregation,
-    server,
-    walks,
-    ExchangeTypes(
-      message=message_type,
-      upload=upload_type,
-      bytes_down=exchange.download_bytes(_specs(message_type)),
-      bytes_up=exchange.upload_bytes(_specs(upload_type)),
-    ),
-  )
-
-
-def _measured(exchanges: list[_Exchange]) -> int:
+def _measured(exchanges: list[Stage]) -> int:
   """The exchange whose batches make the training metrics: the last with local steps, if any."""
   tallied = [i for i, e in enumerate(exchanges) if hasattr(e.client.type_signature.result, "tally")]
   if not tallied:
@@ -392,19 +281,3 @@ def _client_state_type(algorithm: Algorithm, model: Model) -> tff.types.Type:
     return algorithm.init_client(weights, tf.zeros([2], tf.int32))
 
   return initial_client.type_signature.result
-
-
-def _specs(type_spec: tff.types.Type) -> Any:
-  return (
-    tff.types.type_to_tf_tensor_specs(type_spec)
-    if len(type_spec) or not isinstance(type_spec, tff.types.StructType)
-    else ()
-  )
-
-
-def _require_floats(upload_type: tff.types.Type) -> None:
-  for spec in tf.nest.flatten(_specs(upload_type)):
-    if not spec.dtype.is_floating:
-      raise ValueError(
-        f"Expected uploads of floating-point tensors, which have a mean; found {upload_type}."
-      )

@@ -40,6 +40,11 @@ def scale(factor: Any, tree: Tree) -> Tree:
   return map(lambda leaf: tf.cast(factor, leaf.dtype) * leaf, tree)
 
 
+def per_step(tree: Tree, rate: Any, steps: Any) -> Tree:
+  """tree / (rate · steps): what a client's whole move amounts to for each of its steps, a gradient."""
+  return map(lambda leaf: tf.math.divide_no_nan(leaf, tf.cast(rate * steps, leaf.dtype)), tree)
+
+
 def where(condition: tf.Tensor, a: Tree, b: Tree) -> Tree:
   """`a` if the scalar `condition` holds, else `b`; what is not chosen may hold NaN."""
   return map(lambda x, y: tf.where(condition, x, y), a, b)

@@ -115,9 +115,13 @@ def adaptive(
     x = trees.map(lambda x, m, v: x - lr * m / (tf.sqrt(v) + epsilon), state.x, m, v)
     return ServerState(x, m, v)
 
+  def momentum(state, t, steps):
+    return trees.per_step(state.m, eta_l(t), steps)
+
   return Algorithm(
     init_server=init_server,
     exchanges=(Exchange(lambda state, t: state.x, client_update, server_update),),
     model=lambda state: state.x,
     client_weighting=client_weighting,
+    momentum=momentum if beta1 else None,
   )

@@ -65,9 +65,13 @@ def fedadc(
     m = trees.map(lambda m, d: tf.math.divide_no_nan(d, lr) + kept * m, state.m, delta)
     return ServerState(trees.map(lambda x, m: x - eta(info.round) * lr * m, state.x, m), m)
 
+  def momentum(state, t, steps):  # under a constant gradient m = K g + β m
+    return trees.per_step(trees.scale(1 - beta(t), state.m), 1.0, steps)
+
   return Algorithm(
     init_server=lambda x: ServerState(x, trees.zeros_like(x)),
     exchanges=(Exchange(lambda state, t: state, client_update, server_update),),
     model=lambda state: state.x,
     client_weighting=client_weighting,
+    momentum=momentum,
   )

@@ -65,7 +65,15 @@ def fedavg_glm(
     return momentum_delta(client, x, eta_l(client.round), beta_l(client.round))
 
   server_update = heavy_ball(server_learning_rate, beta)
-  return server_momentum(local_delta, server_update, client_weighting)
+  beta = schedule("beta", beta)
+
+  def momentum(state, t, steps):
+    # Under a constant gradient g the K local momenta are (1 − β_l^k)/(1 − β_l) g, k = 1, ..., K.
+    b = beta_l(t)
+    in_all = (steps - b * (1 - b**steps) / (1 - b)) / (1 - b)
+    return trees.per_step(trees.scale(1 - beta(t), state.d), eta_l(t), in_all)
+
+  return server_momentum(local_delta, server_update, client_weighting, momentum)
 
 
 def momentum_delta(client: Client, x: Any, learning_rate: tf.Tensor, beta_l: tf.Tensor) -> Any:

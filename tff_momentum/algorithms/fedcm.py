@@ -73,4 +73,5 @@ def fedcm(
     exchanges=(Exchange(lambda state, t: state, client_update, server_update, upload_bytes),),
     model=lambda state: state.x,
     client_weighting=client_weighting,
+    momentum=lambda state, t, steps: state.m,
   )

@@ -8,15 +8,20 @@ mfl:     s moves with the local steps: s ← V(g(y; b), s), then y ← y − η_
 Deviations: the paper has one K for all clients; where they differ, K = E[K_i], a number beside y.
 """
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, Exchange, Update
-from tff_momentum.optimizers import Optimizer
+from tff_momentum.optimizers import Optimizer, momentum_of
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
+
+# Operations of a moving step for each parameter: the paper's Table 6, from which it computes its Tables 7
+# and 8, though its text says 8 for RMSProp and 4 for SGDm.
+MOVING_OPERATIONS = {"rmsprop": 5, "sgdm": 8, "adam": 11}
 
 
 class ServerState(NamedTuple):
@@ -92,7 +97,9 @@ def mfl(
 
     return Update(client.steps(step, message))
 
-  return _with_statistics(base, client_update, lambda state, mean, info: mean, client_weighting)
+  plain = _with_statistics(base, client_update, lambda state, mean, info: mean, client_weighting)
+  operations = MOVING_OPERATIONS.get(base.text.partition("(")[0])
+  return dataclasses.replace(plain, step_operations=operations)
 
 
 def _with_statistics(
@@ -103,4 +110,5 @@ def _with_statistics(
     exchanges=(Exchange(lambda state, t: state, client_update, server_update),),
     model=lambda state: state.x,
     client_weighting=client_weighting,
+    momentum=momentum_of(base),
   )

@@ -74,5 +74,6 @@ def fedglomo(
     ),
     model=lambda state: state.x,
     client_weighting=client_weighting,
+    momentum=lambda state, t, steps: trees.per_step(state.u, eta_l(t), steps),
   )
   return quantisation.compressed(plain, quantisation.qsgd(bits))

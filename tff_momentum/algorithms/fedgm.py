@@ -42,7 +42,12 @@ def fedavgm(
     return sgd_delta(client, x, eta_l(client.round))
 
   server_update = heavy_ball(server_learning_rate, beta)
-  return server_momentum(local_delta, server_update, client_weighting)
+  beta = schedule("beta", beta)
+
+  def momentum(state, t, steps):  # under a constant gradient m = E[Δ] + βm
+    return trees.per_step(trees.scale(1 - beta(t), state.d), eta_l(t), steps)
+
+  return server_momentum(local_delta, server_update, client_weighting, momentum)
 
 
 def fedgm(
@@ -67,8 +72,11 @@ def fedgm(
   def local_delta(client, x):
     return sgd_delta(client, x, eta_l(client.round))
 
+  def momentum(state, t, steps):
+    return trees.per_step(state.d, eta_l(t), steps)
+
   server_update = general_momentum(server_learning_rate, beta, nu)
-  return server_momentum(local_delta, server_update, client_weighting)
+  return server_momentum(local_delta, server_update, client_weighting, momentum)
 
 
 def fednag(
@@ -125,8 +133,13 @@ def general_momentum(
   return server_update
 
 
-def server_momentum(local_delta: Any, server_update: Any, client_weighting: str) -> Algorithm:
-  """The clients upload Δ = local_delta(client, x); the server remembers one direction."""
+def server_momentum(
+  local_delta: Any, server_update: Any, client_weighting: str, momentum: Any = None
+) -> Algorithm:
+  """The clients upload Δ = local_delta(client, x); the server remembers one direction.
+
+  momentum: that direction as a gradient, as `Algorithm` has it.
+  """
 
   def client_update(client, x, state):
     return Update(upload=local_delta(client, x))
@@ -136,4 +149,5 @@ def server_momentum(local_delta: Any, server_update: Any, client_weighting: str)
     exchanges=(Exchange(lambda state, t: state.x, client_update, server_update),),
     model=lambda state: state.x,
     client_weighting=client_weighting,
+    momentum=momentum,
   )

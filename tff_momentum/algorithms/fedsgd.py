@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tff_momentum import calls, checks, trees
 from tff_momentum.algorithm import Algorithm, Exchange, Update
-from tff_momentum.optimizers import OPTIMIZERS, Optimizer
+from tff_momentum.optimizers import OPTIMIZERS, Optimizer, momentum_of
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
 
@@ -76,6 +76,7 @@ def fedsgd(
     exchanges=(Exchange(lambda state, t: state.x, client_update, server_update),),
     model=lambda state: state.x,
     client_weighting=client_weighting,
+    momentum=momentum_of(base),
   )
 
 
@@ -97,4 +98,5 @@ def _fedsgd_mvr(eta: Schedule, a: float, client_weighting: str) -> Algorithm:
     exchanges=(Exchange(lambda state, t: (state.x, state.x_minus), client_update, server_update),),
     model=lambda state: state.x,
     client_weighting=client_weighting,
+    momentum=lambda state, t, steps: state.m,
   )

@@ -82,9 +82,17 @@ def ghbm(
     )
     return ServerState(trees.map(lambda x, d: x - eta(info.round) * d, state.x, delta), past)
 
+  def momentum(state, t, steps):
+    # Under a constant gradient g the model moves by −η η_l K τ g/(1−β) in τ rounds; β = 1 has no such limit.
+    b = beta(t)
+    settled = tf.where(b < 1, 1 - b, 1.0) / tau
+    moved = trees.scale(-settled, message(state, t).moved)
+    return trees.per_step(moved, eta(t) * eta_l(t), steps)
+
   return Algorithm(
     init_server=init_server,
     exchanges=(Exchange(message, client_update, server_update),),
     model=lambda state: state.x,
     client_weighting=client_weighting,
+    momentum=momentum,
   )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, Exchange, Update
-from tff_momentum.optimizers import Optimizer
+from tff_momentum.optimizers import Optimizer, momentum_of
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
 
@@ -88,6 +88,7 @@ def mime(
     ),
     model=lambda state: state.x,
     client_weighting=client_weighting,
+    momentum=momentum_of(base),
   )
 
 
@@ -135,6 +136,7 @@ def mime_mvr(
     ),
     model=lambda state: state.x,
     client_weighting=client_weighting,
+    momentum=lambda state, t, steps: state.m,
   )
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, Exchange, Update
-from tff_momentum.optimizers import Optimizer
+from tff_momentum.optimizers import Optimizer, momentum_of
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
 
@@ -97,4 +97,5 @@ def _mimelite(base: Optimizer, client_update: Any, client_weighting: str) -> Alg
     exchanges=(Exchange(lambda state, t: state, client_update, server_update),),
     model=lambda state: state.x,
     client_weighting=client_weighting,
+    momentum=momentum_of(base),
   )

@@ -21,7 +21,14 @@ from tff_momentum.simulation.client_states import MemoryStore
 from tff_momentum.simulation.evaluation import evaluator
 from tff_momentum.simulation.participation import Cohort
 
-SECONDS = ("clock", "store", "data", "train", "eval")  # the parts of a round that are timed
+SECONDS = (
+  "clock",
+  "store",
+  "data",
+  "train",
+  "diagnostics",
+  "eval",
+)  # the parts of a round that are timed
 
 
 class FederatedTask(Protocol):
@@ -46,6 +53,26 @@ class Round(NamedTuple):
   number: int
   state: ProcessState
   row: dict[str, float]
+
+
+class Visit(NamedTuple):
+  """A round that was just trained, its clients' new states not yet stored.
+
+  Attributes:
+    round: its number, from 0.
+    cohort: the ids of its clients.
+    before, after: the states of the process.
+    inputs: ids -> what these clients would bring to this round, their data unread.
+  """
+
+  round: int
+  cohort: Sequence[str]
+  before: ProcessState
+  after: ProcessState
+  inputs: Callable[[Sequence[str]], Sequence[ClientInput]]
+
+
+Measure = Callable[[Visit], dict[str, float]]
 
 
 class Result(NamedTuple):
@@ -79,6 +106,7 @@ def rounds(
   participation: participation_lib.Participation | None = None,
   store: Any = None,
   state: ProcessState | None = None,
+  measure: Measure | None = None,
 ) -> Iterator[Round]:
   """Runs the rounds one by one.
 
@@ -94,6 +122,7 @@ def rounds(
     participation: ... or who takes part in which round, and with how much work.
     store: keeps the clients' states; by default in memory.
     state: to go on from; by default the process's initial state.
+    measure: gives each round's row more numbers, as `diagnostics.measure.Measure` does.
   """
   checks.integer("total_rounds", total_rounds, at_least=1)
   checks.integer("client_batch_size", client_batch_size, at_least=1)
@@ -109,6 +138,30 @@ def rounds(
   evaluate = evaluator(process.model, task.evaluation(eval_batch_size))
   bytes_so_far = sum(sum(_bytes(process, t, cohort_of(t))) for t in range(int(current.round)))
 
+  def inputs(
+    t: int, ids: Sequence[str], states: Sequence[Any], told: list[Any]
+  ) -> list[ClientInput]:
+    return [
+      ClientInput(
+        seed=seeds.client_seed(seed, seeds.CLIENT, t, own_name),
+        state=client_state,
+        data=task.dataset(
+          client, seeds.client_seed(seed, seeds.SHUFFLE, t, own_name), client_batch_size
+        ),
+        **own,
+      )
+      for own_name, client, client_state, own in zip(
+        _own_names(ids), ids, states, told, strict=True
+      )
+    ]
+
+  def visit(t: int, ids: Sequence[str], cohort: Cohort, before: Any, after: Any) -> Visit:
+    def others(chosen: Sequence[str]) -> list[ClientInput]:
+      those = cohort if list(chosen) == list(ids) else Cohort(list(range(len(chosen))))
+      return inputs(t, chosen, store.load(chosen), _told(process, those))
+
+    return Visit(t, ids, before, after, others)
+
   for t in range(int(current.round), total_rounds):
     watch = Stopwatch()
     with watch.timing("clock"):
@@ -119,21 +172,14 @@ def rounds(
       with watch.timing("store"):
         client_states = store.load(ids)
       with watch.timing("data"):
-        told = zip(ids, client_states, _told(process, cohort), strict=True)
-        clients = [
-          ClientInput(
-            seed=seeds.client_seed(seed, seeds.CLIENT, t, own_name),
-            state=client_state,
-            data=task.dataset(
-              client, seeds.client_seed(seed, seeds.SHUFFLE, t, own_name), client_batch_size
-            ),
-            **own,
-          )
-          for own_name, (client, client_state, own) in zip(_own_names(ids), told, strict=True)
-        ]
+        clients = inputs(t, ids, client_states, _told(process, cohort))
       labels = [f"{process.algorithm.name}: client {client}" for client in ids]
+      before = current
       with watch.timing("train"), client_labels(labels.__getitem__):
         current, client_states, metrics = process.next(current, clients)
+      if measure is not None:
+        with watch.timing("diagnostics"):
+          row.update(measure(visit(t, ids, cohort, before, current)))
       with watch.timing("store"):
         store.save(ids, client_states, t)
       row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())
@@ -160,6 +206,8 @@ def rounds(
     )
     if not cohort.measurements:
       del row["seconds/clock"]  # drawing a plain cohort takes no time worth a column
+    if measure is None:
+      del row["seconds/diagnostics"]
     yield Round(t, current, row)
 
 

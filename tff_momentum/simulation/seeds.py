@@ -9,7 +9,9 @@ import hashlib
 import numpy as np
 
 # One number for each use of randomness, so that no two share a stream.
-COHORT, CLIENT, NEW_CLIENT, SHUFFLE, STEPS, DROPOUT, AVAILABILITY, SPEED, CLOCK = range(9)
+COHORT, CLIENT, NEW_CLIENT, SHUFFLE, STEPS, DROPOUT, AVAILABILITY, SPEED, CLOCK, DIAGNOSTICS = (
+  range(10)
+)
 
 
 def generator(seed: int, purpose: int, *numbers: int) -> np.random.Generator:
