@@ -1,7 +1,8 @@
-"""A run's numbers for TensorBoard, through TFF's own release manager."""
+"""What TensorBoard shows of a run: its numbers, through TFF's own release manager, and more."""
 
 import asyncio
 import pathlib
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,11 +10,16 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorboard.plugins.hparams import api as hparams
 
+from experiments import labels
+
+_LABEL_SECONDS = 2.0  # spent on reading clients for the picture of their labels
+
 
 class TensorBoard:
-  """Writes every number of `metrics.csv`, and the hyperparameters, under `tensorboard/`."""
+  """Writes every number of `metrics.csv`, the hyperparameters and the clients' labels."""
 
   def __init__(self, folder: pathlib.Path, config: Mapping[str, Any]):
+    self._folder = folder
     self._manager = tff.program.TensorBoardReleaseManager(str(folder))
     with tf.summary.create_file_writer(str(folder / "hyperparameters")).as_default():
       hparams.hparams(flat(config))
@@ -22,6 +28,47 @@ class TensorBoard:
     """A round's numbers, at the round's number."""
     values = {name: value for name, value in row.items() if name != "round"}
     asyncio.run(self._manager.release(values, key=int(row["round"])))
+
+  def draw_labels(self, task: Any) -> None:
+    """The labels that some clients hold, as a picture; nothing if the task has none."""
+    found = labels.count(task, seconds=_LABEL_SECONDS)
+    if not found.table.size:
+      return
+    with tempfile.TemporaryDirectory() as folder:
+      path = pathlib.Path(folder) / "labels.png"
+      labels.plot(task, found, path)
+      image = tf.io.decode_png(path.read_bytes(), channels=3)
+    with tf.summary.create_file_writer(str(self._folder / "labels")).as_default():
+      tf.summary.image("labels by client", image[None], step=0)
+
+
+class Profile:
+  """A trace of some rounds for TensorBoard's profiler: the second that is run, and those after it.
+
+  The first one builds and optimises graphs, which would hide what a round costs.
+  """
+
+  def __init__(self, folder: pathlib.Path, rounds: int | None):
+    """Traces nothing if `rounds` is None."""
+    self._folder, self._rounds = folder, rounds
+    self._seen, self._tracing = 0, False
+
+  def round_ended(self) -> None:
+    """Starts or ends the trace when it is time to."""
+    if self._rounds is None:
+      return
+    self._seen += 1
+    if self._seen == 1:
+      tf.profiler.experimental.start(str(self._folder))
+      self._tracing = True
+    elif self._seen == 1 + self._rounds:
+      self.close()
+
+  def close(self) -> None:
+    """Ends the trace, if one is going on."""
+    if self._tracing:
+      tf.profiler.experimental.stop()
+      self._tracing = False
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:

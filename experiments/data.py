@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import numpy as np
 
 import tasks
+from experiments import labels
 from tasks import cache
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -47,7 +48,6 @@ STORED = {
   "inaturalist": Stored("tff/USER_120K"),
   "concrete": Stored("concrete.csv"),
 }
-_SHOWN_CLIENTS = 30
 
 
 def list_data(root: pathlib.Path) -> list[str]:
@@ -86,65 +86,19 @@ def verify(name: str, data_dir: str | None) -> str:
   return f"{name}: {len(task.clients):,} clients, {task.total_examples:,} examples, all in order."
 
 
-def describe(task: Any) -> tuple[list[str], np.ndarray]:
-  """What a task's clients hold, and the label counts of some of them, a row each."""
-  count = len(task.clients)
-  some = np.sort(np.random.default_rng(0).permutation(count)[:_SHOWN_CLIENTS])
-  labels = [_labels(task.dataset(task.clients[int(i)], np.zeros(2, np.int32), 64)) for i in some]
-  sizes = np.array([size for size, _ in labels])
-  width = max(len(counts) for _, counts in labels)
-  table = np.array([np.pad(counts, (0, width - len(counts))) for _, counts in labels])
-  shares = table / np.maximum(table.sum(1, keepdims=True), 1)
-  overall = table.sum(0) / max(table.sum(), 1)
-  skew = np.abs(shares - overall).sum(1).mean() / 2
+def describe(task: Any, found: labels.Labels) -> list[str]:
+  """What a task's clients hold, in lines of text."""
+  sizes, table = found
   return [
     f"{task.name} ({task.data} data)",
-    f"  clients           {count:,}",
+    f"  clients           {len(task.clients):,}",
     f"  examples          {task.total_examples:,}",
     f"  a client holds    {sizes.min()} to {sizes.max()}, {np.median(sizes):g} at the median"
-    f" (of {len(some)} clients)",
-    f"  labels            {width} kinds, {(table > 0).sum(1).mean():.1f} of them at a client",
-    f"  label skew        {skew:.2f} (0: all clients alike; 1: nothing in common)",
+    f" (of {len(sizes)} clients)",
+    f"  labels            {table.shape[1]} kinds, {(table > 0).sum(1).mean():.1f} of them at a client",
+    f"  label skew        {found.skew:.2f} (0: all clients alike; 1: nothing in common)",
     f"  model             {task.model.num_parameters:,} parameters",
-  ], table
-
-
-def plot(task: Any, table: np.ndarray, path: str) -> None:
-  """Draws the label distribution of some clients."""
-  import matplotlib
-
-  matplotlib.use("Agg")
-  from matplotlib import pyplot
-
-  most = np.argsort(-table.sum(0), kind="stable")[:20]
-  columns = [table[:, k] for k in most]
-  names = [str(k) for k in most]
-  if table.shape[1] > len(most):
-    columns.append(table.sum(1) - np.sum(columns, axis=0))
-    names.append("others")
-  figure, axes = pyplot.subplots(figsize=(9, 4.5), layout="constrained")
-  bottom, colours = np.zeros(len(table)), pyplot.get_cmap("tab20")
-  for k, (name, column) in enumerate(zip(names, columns, strict=True)):
-    colour = "lightgrey" if name == "others" else colours(k % 20)
-    axes.bar(range(len(table)), column, bottom=bottom, width=0.9, label=name, color=colour)
-    bottom += column
-  axes.set(
-    xlabel="client", ylabel="labels", title=f"{task.name} ({task.data} data): labels by client"
-  )
-  axes.legend(title="label", ncols=2, fontsize="small", bbox_to_anchor=(1.01, 1), loc="upper left")
-  figure.savefig(path, dpi=120)
-  pyplot.close(figure)
-
-
-def _labels(dataset: Any) -> tuple[int, np.ndarray]:
-  """How many examples, and how often each label: classes, tokens, tags, or tenths of a target."""
-  parts = [y.numpy() for _, y in dataset]
-  labels = np.concatenate(parts)
-  if labels.dtype.kind in "iu":
-    return len(labels), np.bincount(labels[labels > 0] if labels.ndim > 1 else labels)
-  if labels.shape[-1] > 1:
-    return len(labels), labels.sum(0)
-  return len(labels), np.histogram(labels, bins=10, range=(-2.5, 2.5))[0]
+  ]
 
 
 def _load(name: str, data: str | None, data_dir: str | None) -> Any:
@@ -180,10 +134,10 @@ def main(argv: Sequence[str] | None = None) -> int:
       print("\n".join(list_data(cache.root(arguments.data_dir))))
     elif arguments.command == "describe":
       task = _load(arguments.task, arguments.data, arguments.data_dir)
-      lines, table = describe(task)
-      print("\n".join(lines))
+      found = labels.count(task)
+      print("\n".join(describe(task, found)))
       if arguments.plot:
-        plot(task, table, arguments.plot)
+        labels.plot(task, found, arguments.plot)
     else:
       act = fetch if arguments.command == "fetch" else verify
       print(act(arguments.task, arguments.data_dir))

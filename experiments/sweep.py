@@ -11,6 +11,7 @@ sweep.json, sweep.csv and sweep.md. All flags of run.py hold for every cell.
 """
 
 import os
+import signal
 import sys
 
 # The project's root takes the place of this folder, whose names would hide others'.
@@ -33,6 +34,7 @@ def main(argv: list[str]) -> None:
   try:
     request.parse(argv)
     if flags.FLAGS["help"].value:
+      signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
       print(f"{__doc__}\n{request.help_text()}\nFlags of run.py:\n{settings.help_text()}")
       return
     asked = request.from_flags()

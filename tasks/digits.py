@@ -40,7 +40,7 @@ def load(*, seed: int, num_clients: int = 100, alpha: float = 0.5, model: str = 
 
   Args:
     seed: of the split and the initial weights.
-    num_clients: how many clients share the 1,437 training images.
+    num_clients: how many clients share the 1,438 training images.
     alpha: the Dirichlet law's concentration; 0 gives each client one class, large is IID.
     model: mlp or logistic.
   """

@@ -145,7 +145,7 @@ def test_a_server_that_always_breaks_off_ends_in_a_sentence(tmp_path):
 def test_missing_files_and_dead_servers_end_in_a_sentence(tmp_path):
   with serving({}) as server, pytest.raises(DataError, match="the server answered 404"):
     get(server, tmp_path / "file")
-  with pytest.raises(DataError, match="refused.*--data=synthetic"):
+  with pytest.raises(DataError, match=r"refused.*--data=synthetic"):
     get(server, tmp_path / "file")
 
 
