@@ -14,23 +14,30 @@ import tqdm
 
 import tasks
 from experiments import board as board_lib
-from experiments import models, output, remote_data, scaling
+from experiments import cohorts as cohorts_lib
+from experiments import models, output, remote_data, scaling, system_flags
 from experiments.settings import ALGORITHM_FLAGS, TASK_FLAGS, UserError, assignments, unknown_name
 from tasks.cache import DataError
 from tasks.task import Task
 from tff_momentum import algorithms, sizes
 from tff_momentum.algorithm import Algorithm
+from tff_momentum.asynchronous import asynchronous
 from tff_momentum.local import LocalWork
 from tff_momentum.process import build_process
 from tff_momentum.quantisation import compressed, quantiser
 from tff_momentum.runtime import set_execution_context
-from tff_momentum.simulation import loop, participation
+from tff_momentum.simulation import loop
 from tff_momentum.simulation.checkpoints import Checkpoints
 from tff_momentum.simulation.client_states import ClientStates, LmdbStore, MemoryStore
 
 # What a builder may ask for and only the task and the cohort can tell; the values stand in for them
 # while the hyperparameters are checked, before any data is loaded.
-STAND_INS: dict[str, Any] = {"num_clients": 10, "total_examples": 1000, "participation": 0.1}
+STAND_INS: dict[str, Any] = {
+  "num_clients": 10,
+  "total_examples": 1000,
+  "participation": 0.1,
+  "max_staleness": 10,
+}
 
 
 def run(flags: Any) -> int:
@@ -51,16 +58,21 @@ def run(flags: Any) -> int:
     if flags.runtime == "ray":
       task = remote_data.by_reference(task, flags.task, flags.seed, options)
     config = resolve(flags, task, given)
-    algorithm = build_algorithm(flags.algo, given, task, config["clients_per_round"])
+    algorithm = build_algorithm(
+      flags.algo, given, task, config["clients_per_round"], config["max_staleness"]
+    )
     if flags.compression:
       algorithm = compressed(algorithm, flags.compression)
+    if config["async"] and not algorithm.max_staleness:
+      algorithm = asynchronous(algorithm, config["max_staleness"])
     work = LocalWork(
       epochs=config["client_epochs_per_round"] or 1,
       steps=config["client_steps_per_round"],
       weight_decay=flags.weight_decay,
+      uneven=config["client_steps_law"] is not None,
     )
     process = build_process(algorithm, task.model, work=work)
-    cohorts = participation.uniform(len(task.clients), config["clients_per_round"], flags.seed)
+    cohorts = cohorts_lib.build(config, task)
     folder = output.RunFolder.open(flags.root_output_dir, config, restart=flags.restart)
   with contextlib.closing(folder), users_mistakes((OSError, DataError)):
     return train(flags, config, task, process, cohorts, folder)
@@ -82,7 +94,7 @@ def train(flags: Any, config: Any, task: Task, process: Any, cohorts: Any, folde
     return 0
   names = list(process.next.type_signature.result.metrics.member.train._asdict())
   with users_mistakes():
-    folder.start_metrics(names, first)
+    folder.start_metrics(names, first, list(cohorts(0).measurements))
   board = board_lib.TensorBoard(folder.path / "tensorboard", config)
   rounds = loop.rounds(
     process,
@@ -222,7 +234,11 @@ def hyperparameters(algo: str, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def build_algorithm(
-  algo: str, given: Mapping[str, Any], task: Task, clients_per_round: int
+  algo: str,
+  given: Mapping[str, Any],
+  task: Task,
+  clients_per_round: int,
+  max_staleness: int | None = None,
 ) -> Algorithm:
   """Builds the algorithm for a task."""
   builder = algorithms.builder(algo)
@@ -231,6 +247,7 @@ def build_algorithm(
     "num_clients": len(task.clients),
     "total_examples": task.total_examples,
     "participation": clients_per_round / len(task.clients),
+    **({} if max_staleness is None else {"max_staleness": max_staleness}),
   }
   return builder(**{**_wanted(builder, told), **given})
 
@@ -270,13 +287,14 @@ def resolve(flags: Any, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
     if flags.clients_per_round is None
     else flags.clients_per_round,
     "client_epochs_per_round": None
-    if flags.client_steps_per_round
+    if flags.client_steps_per_round or flags.client_steps_law
     else chosen("client_epochs_per_round"),
     "client_steps_per_round": flags.client_steps_per_round,
     "client_batch_size": chosen("client_batch_size"),
     "weight_decay": flags.weight_decay,
     "compression": flags.compression,
     "num_clients": len(task.clients),
+    **system_flags.resolve(flags),
     "rounds_per_eval": flags.rounds_per_eval,
     "runtime": flags.runtime,
     "devices": flags.devices,
@@ -322,7 +340,7 @@ def _wanted(builder: Callable[..., Any], told: Mapping[str, Any]) -> dict[str, A
 
 
 def _headline(row: Mapping[str, float]) -> str:
-  shown = [f"loss {row['train/loss']:.4g}"]
+  shown = [f"loss {row['train/loss']:.4g}"] if "train/loss" in row else ["skipped"]
   shown += [
     f"{name.removeprefix('eval/')} {value:.4g}"
     for name, value in row.items()

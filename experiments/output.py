@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LAST_ROUNDS = 100  # the papers' tables average over the last hundred rounds; half of a short run
+# Clients and rounds that came to nothing, each counted in the round in which it did.
+COUNTED = ("clients/dropped", "clients/late", "clients/stale", "rounds/skipped")
 # What may change between two starts of one run: how long and where it runs, not what it computes.
 FREE = ("total_rounds", "runtime", "devices", "max_clients_in_flight", "versions")
 
@@ -56,13 +58,21 @@ class RunFolder:
       ) from None
     return folder
 
-  def start_metrics(self, names: Sequence[str], rounds: int) -> None:
-    """Opens `metrics.csv`, its first `rounds` rows kept; `names` are the model's metrics."""
+  def start_metrics(self, names: Sequence[str], rounds: int, measured: Sequence[str] = ()) -> None:
+    """Opens `metrics.csv`, its first `rounds` rows kept.
+
+    Args:
+      names: the model's metrics.
+      rounds: how many rows to keep.
+      measured: what the cohorts say of themselves; together with it their time is taken.
+    """
     self._columns = [
       "round",
       *(f"train/{name}" for name in names),
       *(f"eval/{name}" for name in names if name != "num_examples"),
       *("bytes/down", "bytes/up", "bytes/total", "clients", "update_norm"),
+      *measured,
+      *(["seconds/clock"] if measured else []),
       *("seconds/store", "seconds/data", "seconds/train", "seconds/eval"),
     ]
     path = self.path / "metrics.csv"
@@ -139,11 +149,12 @@ def summarise(path: pathlib.Path) -> dict[str, Any]:
       recent = [float(row[name]) for row in rows[-last:] if row[name] != ""]
       summary[f"final {name}"] = values[-1]
       summary[f"mean {name} over the last {last} rounds"] = sum(recent) / len(recent)
-    elif name.startswith("seconds/"):
+    elif name.startswith("seconds/") or name in COUNTED:
       summary[name] = sum(values)
   summary["peak memory, MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
   summary["bytes"] = int(rows[-1]["bytes/total"])
-  summary["diverged"] = not math.isfinite(float(rows[-1]["train/loss"]))
+  losses = [float(row["train/loss"]) for row in rows if row["train/loss"] != ""]
+  summary["diverged"] = bool(losses) and not math.isfinite(losses[-1])
   return summary
 
 

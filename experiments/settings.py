@@ -11,6 +11,7 @@ from typing import NoReturn
 from absl import flags
 
 import tasks
+from experiments import system_flags
 from tff_momentum.catalogue import ALGORITHMS
 
 FLAGS = flags.FLAGS
@@ -90,6 +91,7 @@ def define_flags() -> None:
   flags.DEFINE_string("partition", None, "How to split a TFDS data set, as in dirichlet:0.3.")
   flags.DEFINE_integer("max_examples_per_client", None, "Use at most so many.", lower_bound=1)
   flags.DEFINE_bool("vocab_from_data", None, "Take the vocabulary from the training split.")
+  system_flags.define(__name__)
 
 
 def parse(argv: Sequence[str]) -> None:
@@ -112,6 +114,10 @@ def parse(argv: Sequence[str]) -> None:
   if FLAGS.client_steps_per_round and FLAGS.client_epochs_per_round:
     raise UserError("--client_steps_per_round and --client_epochs_per_round exclude each other; "
                     "give one of them.")  # fmt: skip
+  try:
+    system_flags.resolve(FLAGS)
+  except ValueError as error:
+    raise UserError(str(error)) from None
 
 
 def check_name(

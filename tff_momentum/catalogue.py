@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-  """Where an algorithm is written, where it comes from, and its rule in one line."""
+  """Where an algorithm is written, where it comes from, its rule in one line, and if it is asynchronous."""
 
   module: str
   paper: str
   rule: str
+  asynchronous: bool = False
 
 
 ALGORITHMS: dict[str, Entry] = {
@@ -51,8 +52,12 @@ ALGORITHMS: dict[str, Entry] = {
   "fedlomo": Entry("fedlomo", "FedGLOMO Alg. 4, 5", "v ← g(y) + v − g(y₋); x ← x − E[Q(Δ)]"),
   "fedglomo": Entry("fedglomo", "FedGLOMO Alg. 1, 2", "u ← βE[Q(Δ)] + (1−β)(u + E[Q(Δ − Δ̂)])"),
   "autofedavg": Entry(
-    "autofedgm", "FedGM", "x ← x − η E[Δ/K], each Δ from the version its client saw"
+    "autofedgm", "FedGM", "x ← x − η E[Δ/K], each Δ from the version its client saw", True
   ),
-  "autofedgm": Entry("autofedgm", "FedGM Alg. 4", "autofedavg with FedGM's d and h of E[Δ/K]"),
-  "autofedgm_staged": Entry("autofedgm", "FedGM Alg. 4", "autofedgm with (η, β, ν) by stages"),
+  "autofedgm": Entry(
+    "autofedgm", "FedGM Alg. 4", "autofedavg with FedGM's d and h of E[Δ/K]", True
+  ),
+  "autofedgm_staged": Entry(
+    "autofedgm", "FedGM Alg. 4", "autofedgm with (η, β, ν) by stages", True
+  ),
 }

@@ -10,7 +10,7 @@ import tasks
 from tff_momentum.catalogue import ALGORITHMS
 
 # What a builder is told by the task and the cohort, never by a user.
-TOLD = ("num_clients", "total_examples", "participation")
+TOLD = ("num_clients", "total_examples", "participation", "max_staleness")
 
 
 @functools.cache

@@ -1,0 +1,154 @@
+"""Uneven and asynchronous clients as users of run.py meet them: flags, columns, resuming.
+
+Many command lines share one process each, since to import TensorFlow takes longer than to run them.
+"""
+
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.test_run import ROOT
+
+QUICK = {
+  "unknown pattern": (["--participation=sometimes"], ["cyclic"]),
+  "dropping everybody": (["--dropout_rate=1"], ["--dropout_rate", "below 1"]),
+  "a bad law": (["--client_steps_law=uniform(5)"], ["--client_steps_law", "uniform(5)"]),
+  "a law of broken numbers": (["--client_steps_law=constant(2.5)"], ["--client_steps_law", "2.5"]),
+  "a speed of nothing": (["--client_speed=0"], ["--client_speed", "above 0"]),
+  "no trace": (["--client_speed=trace:nowhere.csv"], ["--client_speed", "nowhere.csv"]),
+  "steps and a law": (["--client_steps_law=3", "--client_steps_per_round=3"], ["exclude each other"]),
+  "thinking in rounds": (["--think_time=3"], ["--think_time", "--async"]),
+  "staleness in rounds": (["--max_staleness=3"], ["--max_staleness", "--async"]),
+  "a deadline without rounds": (["--async", "--deadline=3"], ["--deadline", "--noasync"]),
+  "a cycle without rounds": (["--async", "--participation=cyclic"], ["--participation"]),
+  "a day of nobody's": (["--day=3"], ["--day", "--participation=availability"]),
+  "no over-selection": (["--over_selection=0.5"], ["--over_selection", "at least 1"]),
+}  # fmt: skip
+
+
+MANY = """
+import json, sys
+sys.path.insert(0, ".")
+from absl import flags
+from experiments import settings
+settings.define_flags()
+for name, arguments in json.load(sys.stdin).items():
+  for flag in flags.FLAGS: flags.FLAGS[flag].unparse()
+  try:
+    settings.parse(["run.py", "--task=digits", *arguments])
+    TRAIN
+    print(json.dumps([name, "fine"]))
+  except settings.UserError as error:
+    print(json.dumps([name, str(error)]))
+"""
+
+
+def answers_to(commands, *, train):
+  """What command lines are answered with, if any are wrong, from one process."""
+  action = "from experiments import experiment; experiment.run(flags.FLAGS)"
+  code = MANY.replace("TRAIN", action if train else "assert 'tensorflow' not in sys.modules")
+  result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, input=json.dumps(commands),
+                          capture_output=True, text=True)  # fmt: skip
+  assert result.returncode == 0, result.stderr
+  lines = [line for line in result.stdout.splitlines() if line.startswith("[")]
+  return dict(json.loads(line) for line in lines)
+
+
+@pytest.fixture(scope="module")
+def answers():
+  given = {name: ["--algo=fedavg", *arguments] for name, (arguments, _) in QUICK.items()}
+  return answers_to(given, train=False)
+
+
+@pytest.mark.parametrize("case", QUICK)
+def test_what_does_not_fit_is_one_sentence_before_tensorflow_is_imported(answers, case):
+  assert all(part in answers[case] for part in QUICK[case][1]), answers[case]
+  assert "\n" not in answers[case]
+
+
+UNEVEN = ["--algo=scaffold", "--participation=cyclic", "--clients_per_round=2", "--dropout_rate=0.6",
+          "--client_steps_law=uniform(1, 6)", "--client_speed=lognormal(1, 1)", "--deadline=9",
+          "--over_selection=1.4"]  # fmt: skip
+ASYNCHRONOUS = ["--algo=autofedgm", "--clients_per_round=3", "--server_learning_rate=4", "--total_rounds=12",
+                "--client_steps_law=uniform(1, 6)", "--think_time=lognormal(3, 1)", "--max_staleness=6",
+                "--dropout_rate=0.1"]  # fmt: skip
+# Folder and flags, in this order.
+RUNS = {
+  "whole": ("whole", [*UNEVEN, "--total_rounds=12"]),
+  "stopped": ("stopped", [*UNEVEN, "--total_rounds=5"]),
+  "resumed": ("stopped", [*UNEVEN, "--total_rounds=12"]),
+  "otherwise": ("stopped", [*UNEVEN, "--total_rounds=12", "--deadline=8"]),
+  "asynchronous": ("asynchronous", ASYNCHRONOUS),
+  "any algorithm": ("any", ["--algo=mime", "--async", "--total_rounds=4", "--compression=qsgd:8"]),
+  "stateful": ("stateful", ["--algo=scaffold", "--async", "--total_rounds=2"]),
+}
+
+
+class Runs:
+  def __init__(self, folder):
+    self.folder = folder
+    common = ["--num_clients=30", "--quiet", f"--root_output_dir={folder}", "--rounds_per_eval=4"]
+    self.said = answers_to(
+      {
+        name: [*common, f"--experiment_name={place}", *arguments]
+        for name, (place, arguments) in RUNS.items()
+      },
+      train=True,
+    )
+
+  def rows(self, name):
+    with open(self.folder / name / "metrics.csv", newline="") as file:
+      return list(csv.DictReader(file))
+
+  def json(self, name, file):
+    return json.loads((self.folder / name / file).read_text())
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+  return Runs(tmp_path_factory.mktemp("runs"))
+
+
+def test_uneven_rounds_are_counted(runs):
+  assert runs.said["whole"] == "fine"
+  rows, summary = runs.rows("whole"), runs.json("whole", "summary.json")
+  skipped = [row for row in rows if row["clients"] == "0"]
+  assert summary["rounds/skipped"] == len(skipped) > 0
+  assert all(row["train/loss"] == "" for row in skipped)
+  assert summary["clients/dropped"] == sum(float(row["clients/dropped"]) for row in rows) > 0
+  for row in rows:
+    there = int(row["clients"]) + float(row["clients/dropped"]) + float(row["clients/late"])
+    assert there == 3  # 1.4 times two clients, rounded up
+  times = [float(row["virtual/seconds"]) for row in rows]
+  assert times == sorted(times)
+
+
+def test_uneven_rounds_resume_to_the_same_numbers(runs):
+  assert runs.said["stopped"] == runs.said["resumed"] == "fine"
+  whole, resumed = (
+    [{k: v for k, v in row.items() if not k.startswith(("seconds/", "eval/"))} for row in rows]
+    for rows in (runs.rows("whole"), runs.rows("stopped"))  # who was stopped was evaluated there
+  )
+  assert whole == resumed
+  assert "deadline was 9.0 and is now 8.0" in runs.said["otherwise"]
+
+
+def test_an_asynchronous_run(runs):
+  assert runs.said["asynchronous"] == "fine"
+  rows, config = runs.rows("asynchronous"), runs.json("asynchronous", "config.json")
+  assert {int(row["clients"]) for row in rows} == {3}
+  assert max(float(row["staleness/max"]) for row in rows) > 0
+  assert all(float(row["staleness/max"]) <= 6 for row in rows)
+  assert config["async"] is True
+  assert config["client_speed"] == "lognormal(1, 0.5)"
+  assert "max_staleness" not in config["hyperparameters"]
+
+
+def test_any_algorithm_can_run_asynchronously_unless_its_clients_keep_state(runs):
+  assert runs.said["any algorithm"] == "fine"
+  assert len(runs.rows("any")) == 4
+  assert "keep no state" in runs.said["stateful"]
+  assert not (runs.folder / "stateful").exists()
