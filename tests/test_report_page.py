@@ -42,6 +42,25 @@ def test_drift_cosine_and_virtual_time_are_drawn_where_they_were_measured(tmp_pa
                    "digits_accuracy_bytes", "digits_accuracy_seconds", "digits_communication"}  # fmt: skip
 
 
+def test_asynchronous_runs_show_staleness_and_idle_time_beside_synchronous_ones(tmp_path):
+  time = {"virtual/seconds": [5.0, 9.0], "virtual/idle_seconds": [5.0, 4.0]}
+  ages = {"staleness/mean": [1.0, 2.0], "staleness/max": [3.0, 3.0], "staleness/0": [2.0, 0.0],
+          "staleness/1": [0.0, 1.0], "staleness/2-3": [0.0, 1.0], "clients/stale": [0.0, 1.0]}  # fmt: skip
+  write_run(tmp_path / "runs", "autofedgm", [0.1, 0.5], columns=time | ages, **{"async": True})
+  write_run(tmp_path / "runs", "fedgm", [0.1, 0.5], columns=time, client_speed="lognormal(1, 1)")
+  write_run(tmp_path / "runs", "fedgm", [0.1, 0.4], columns=time, client_speed="constant(1)")
+  assert report.main([str(tmp_path / "runs"), f"--output={tmp_path / 'out'}"]) == 0
+  figures = tmp_path / "out" / "figures"
+  names = {path.stem for path in figures.glob("*.png")}
+  assert {"digits_accuracy_virtual", "digits_staleness", "digits_idle"} <= names
+  assert not [name for name in names if "staleness_" in name or "clients" in name]
+  page = (tmp_path / "out" / "index.html").read_text()
+  assert "autofedgm 20.0%" in page  # one of five updates was dropped
+  assert "fedgm (client_speed=lognormal(1, 1))" in page
+  staleness = (figures / "digits_staleness.svg").read_text()
+  assert "Updates (%)" in staleness
+
+
 class _Tags(HTMLParser):
   def __init__(self):
     super().__init__()

@@ -16,6 +16,9 @@ from tff_momentum.catalogue import ALGORITHMS
 
 SETTING = ("task", "data", "scale", "total_rounds", "clients_per_round", "client_epochs_per_round",
            "client_steps_per_round", "client_batch_size", "participation")  # fmt: skip
+# How uneven the clients are: a method under other circumstances, to be compared with itself.
+CIRCUMSTANCES = ("async", "max_staleness", "stale", "think_time", "availability", "day", "deadline",
+                 "over_selection", "dropout_rate", "client_steps_law", "client_speed")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,8 +183,9 @@ def _is_word(name: str, value: Any) -> bool:
 def _words(run: Run) -> dict[str, Any]:
   given = run.config.get("hyperparameters", {})
   words = {name: value for name, value in given.items() if _is_word(name, value)}
-  if run.config.get("compression"):
-    words["compression"] = run.config["compression"]
+  for name in ("compression", *CIRCUMSTANCES):
+    if run.config.get(name):
+      words[name] = run.config[name]
   return words
 
 

@@ -73,7 +73,7 @@ def metric_curves(setting: Setting, what: str) -> Figure | None:
   if what == "seconds":
     said += " The first round includes the time to build the computation; evaluation is left out."
   return Figure(
-    f"{setting.metric.name.replace(' ', '_')}_{what}", title, said, _alt(title, setting), drawn
+    f"{setting.metric.name.replace(' ', '_')}_{what}", title, said, alt(title, setting), drawn
   )
 
 
@@ -83,7 +83,7 @@ def column_curves(setting: Setting, column: str) -> Figure | None:
   drawn = _curves(setting, column, label, "rounds", 1.0, target=False)
   title = f"{label} against rounds"
   name = column.replace("/", "_")
-  return Figure(name, title, "", _alt(title, setting), drawn) if drawn else None
+  return Figure(name, title, "", alt(title, setting), drawn) if drawn else None
 
 
 def communication_bars(setting: Setting) -> Figure | None:
@@ -108,10 +108,10 @@ def communication_bars(setting: Setting) -> Figure | None:
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("Per client and round: down (solid), up (hatched)")
-    _title(axes, setting)
+    put_title(axes, setting)
   title = "Communication per client and round"
   return Figure(
-    "communication", title, "Solid: download. Hatched: upload.", _alt(title, setting), figure
+    "communication", title, "Solid: download. Hatched: upload.", alt(title, setting), figure
   )
 
 
@@ -138,7 +138,7 @@ def _curves(
     axes.set_xlabel(X_LABELS[what])
     axes.set_ylabel(plain(label))
     _format_x(axes, what)
-    _title(axes, setting)
+    put_title(axes, setting)
     _legend(axes, lines)
   return figure
 
@@ -194,7 +194,8 @@ def _format_x(axes: Axes, what: str) -> None:
   axes.xaxis.set_major_locator(MaxNLocator(6, integer=what == "rounds"))
 
 
-def _title(axes: Axes, setting: Setting) -> None:
+def put_title(axes: Axes, setting: Setting) -> None:
+  """What a figure taken out of the report must carry with it."""
   axes.set_title(plain(", ".join([setting.label, *setting.notes])), pad=24)
   axes.text(
     0, 1.03, plain(setting.subtitle), transform=axes.transAxes, fontsize=10.5, color="#59636e"
@@ -205,6 +206,7 @@ def _axis_word(what: str) -> str:
   return {"seconds": "training time", "virtual": "simulated time"}.get(what, what)
 
 
-def _alt(title: str, setting: Setting) -> str:
+def alt(title: str, setting: Setting) -> str:
+  """What is on a figure, to who cannot see it."""
   methods = ", ".join(method.label for method in setting.methods)
   return f"{title} of {methods} on {', '.join([setting.label, *setting.notes])}"

@@ -15,6 +15,11 @@ from experiments.reporting.runs import Run
 
 # Metrics that are better when larger, in the order in which a task's main one is looked for.
 GROWING = ("accuracy", "recall", "precision", "auc", "f1")
+UNHEARD = (
+  "dropped",
+  "late",
+  "stale",
+)  # clients that download the model, and whose update is not used
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,10 +188,16 @@ def bytes_per_client(runs: Sequence[Run]) -> tuple[float, float] | None:
   columns = runs[0].columns
   if not {"bytes/down", "bytes/up", "clients"} <= set(columns):
     return None
-  clients = np.maximum(columns["clients"], 1)
-  return float(np.median(columns["bytes/down"] / clients)), float(
-    np.median(columns["bytes/up"] / clients)
+  uploading = columns["clients"]
+  downloading = uploading + sum(columns.get(f"clients/{name}", 0) for name in UNHEARD)
+  took_part = uploading > 0
+  down, up = (
+    float(np.median((columns[f"bytes/{way}"] / np.maximum(clients, 1))[took_part]))
+    if took_part.any()
+    else 0.0
+    for way, clients in (("down", downloading), ("up", uploading))
   )
+  return down, up
 
 
 def _finite_by_round(run: Run, column: str) -> dict[float, float]:

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 import matplotlib.pyplot as plt
 
 from experiments.output import write_atomically
-from experiments.reporting import figures, heatmaps, results, trends
+from experiments.reporting import figures, heatmaps, results, trends, virtual
 from experiments.reporting.comparison import Setting
 from experiments.reporting.page import Picture, Section, page
 from experiments.reporting.tables import Table, to_latex, to_markdown
 
 # Columns that are no diagnostics: they have figures or tables of their own, or say nothing over rounds.
-FAMILIES = ("train/", "eval/", "bytes/", "seconds/", "flops/", "virtual/")
-PLAIN = ("round", "clients")
+FAMILIES = ("train/", "eval/", "bytes/", "seconds/", "flops/", "virtual/", "staleness/", "rounds/")
+PLAIN = ("round", "clients", "clients/stale")
 
 
 class _Folder:
@@ -85,6 +85,7 @@ def _figures(setting: Setting) -> Iterable[figures.Figure]:
     if column != setting.metric.column:
       drawn.append(figures.column_curves(setting, column))
   drawn += [figures.column_curves(setting, column) for column in _diagnostics(setting)]
+  drawn += [virtual.staleness_bars(setting), virtual.idle_bars(setting)]
   drawn.append(figures.communication_bars(setting))
   return [figure for figure in drawn if figure is not None]
 
