@@ -15,7 +15,7 @@ import tqdm
 import tasks
 from experiments import board as board_lib
 from experiments import cohorts as cohorts_lib
-from experiments import models, output, remote_data, scaling, system_flags
+from experiments import diagnosing, models, output, remote_data, scaling, system_flags
 from experiments.settings import ALGORITHM_FLAGS, TASK_FLAGS, UserError, assignments, unknown_name
 from tasks.cache import DataError
 from tasks.task import Task
@@ -73,12 +73,15 @@ def run(flags: Any) -> int:
     )
     process = build_process(algorithm, task.model, work=work)
     cohorts = cohorts_lib.build(config, task)
+    measure = diagnosing.build(config, process, task)
     folder = output.RunFolder.open(flags.root_output_dir, config, restart=flags.restart)
   with contextlib.closing(folder), users_mistakes((OSError, DataError)):
-    return train(flags, config, task, process, cohorts, folder)
+    return train(flags, config, task, process, cohorts, measure, folder)
 
 
-def train(flags: Any, config: Any, task: Task, process: Any, cohorts: Any, folder: Any) -> int:
+def train(
+  flags: Any, config: Any, task: Task, process: Any, cohorts: Any, measure: Any, folder: Any
+) -> int:
   """Runs the rounds that are left, with checkpoints; ends the present round when interrupted."""
   store = client_store(flags, config, process, folder)
   checkpoints = Checkpoints(
@@ -94,7 +97,8 @@ def train(flags: Any, config: Any, task: Task, process: Any, cohorts: Any, folde
     return 0
   names = list(process.next.type_signature.result.metrics.member.train._asdict())
   with users_mistakes():
-    folder.start_metrics(names, first, list(cohorts(0).measurements))
+    diagnostics = measure.columns if measure else []
+    folder.start_metrics(names, first, list(cohorts(0).measurements), diagnostics)
   board = board_lib.TensorBoard(folder.path / "tensorboard", config)
   rounds = loop.rounds(
     process,
@@ -106,6 +110,7 @@ def train(flags: Any, config: Any, task: Task, process: Any, cohorts: Any, folde
     rounds_per_eval=flags.rounds_per_eval,
     store=store,
     state=state,
+    measure=measure,
   )
   with Interruption() as interruption, progress_bar(config, first, quiet=flags.quiet) as bar:
     for finished in rounds:
@@ -295,6 +300,7 @@ def resolve(flags: Any, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
     "compression": flags.compression,
     "num_clients": len(task.clients),
     **system_flags.resolve(flags),
+    **diagnosing.resolve(flags),
     "rounds_per_eval": flags.rounds_per_eval,
     "runtime": flags.runtime,
     "devices": flags.devices,

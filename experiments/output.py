@@ -58,13 +58,20 @@ class RunFolder:
       ) from None
     return folder
 
-  def start_metrics(self, names: Sequence[str], rounds: int, measured: Sequence[str] = ()) -> None:
+  def start_metrics(
+    self,
+    names: Sequence[str],
+    rounds: int,
+    measured: Sequence[str] = (),
+    diagnostics: Sequence[str] = (),
+  ) -> None:
     """Opens `metrics.csv`, its first `rounds` rows kept.
 
     Args:
       names: the model's metrics.
       rounds: how many rows to keep.
       measured: what the cohorts say of themselves; together with it their time is taken.
+      diagnostics: what is measured now and then; so is its time.
     """
     self._columns = [
       "round",
@@ -72,8 +79,11 @@ class RunFolder:
       *(f"eval/{name}" for name in names if name != "num_examples"),
       *("bytes/down", "bytes/up", "bytes/total", "clients", "update_norm"),
       *measured,
+      *diagnostics,
       *(["seconds/clock"] if measured else []),
-      *("seconds/store", "seconds/data", "seconds/train", "seconds/eval"),
+      *("seconds/store", "seconds/data", "seconds/train"),
+      *(["seconds/diagnostics"] if diagnostics else []),
+      "seconds/eval",
     ]
     path = self.path / "metrics.csv"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []

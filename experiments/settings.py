@@ -11,7 +11,7 @@ from typing import NoReturn
 from absl import flags
 
 import tasks
-from experiments import system_flags
+from experiments import diagnosing, system_flags
 from tff_momentum.catalogue import ALGORITHMS
 
 FLAGS = flags.FLAGS
@@ -92,6 +92,7 @@ def define_flags() -> None:
   flags.DEFINE_integer("max_examples_per_client", None, "Use at most so many.", lower_bound=1)
   flags.DEFINE_bool("vocab_from_data", None, "Take the vocabulary from the training split.")
   system_flags.define(__name__)
+  diagnosing.define(__name__)
 
 
 def parse(argv: Sequence[str]) -> None:
@@ -116,6 +117,7 @@ def parse(argv: Sequence[str]) -> None:
                     "give one of them.")  # fmt: skip
   try:
     system_flags.resolve(FLAGS)
+    diagnosing.resolve(FLAGS)
   except ValueError as error:
     raise UserError(str(error)) from None
 

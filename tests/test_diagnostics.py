@@ -151,7 +151,7 @@ def build(name, wanted):
 
 
 def test_drift_on_quadratics_has_its_closed_form():
-  """d_i^k = (1−ηa_i)^k (d⁰ + b_i/a_i) − b_i/a_i in each coordinate; the shadow is the same with a and b = 0."""
+  """d_i^k = (1−ηa_i)^k (d⁰ + b_i/a_i) − b_i/a_i, coordinate by coordinate; the shadow has a, and b = 0."""
   task, process, cohort = quadratic_process()
   problem = quadratic.Problem(
     seed=3,
@@ -181,7 +181,8 @@ def test_drift_on_quadratics_has_its_closed_form():
 def test_no_drift_in_one_step_nor_among_identical_clients(name):
   _, process, cohort = quadratic_process(name, local_steps=1)
   measured = LockStep(process)(process.initialize(), cohort)
-  assert measured.drift == 0 and measured.alpha is None
+  assert measured.drift == 0
+  assert measured.alpha is None
   _, process, cohort = quadratic_process(
     name, gradient_dissimilarity=0.0, hessian_dissimilarity=0.0
   )

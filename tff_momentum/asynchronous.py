@@ -91,11 +91,13 @@ def asynchronous(algorithm: Algorithm, max_staleness: int) -> Algorithm:
       download_bytes=lambda specs: exchange.download_bytes(specs.now),
     )
 
+  momentum = algorithm.momentum
   return dataclasses.replace(
     algorithm,
     init_server=init_server,
     exchanges=tuple(late(*each) for each in enumerate(algorithm.exchanges)),
     model=lambda state: algorithm.model(state.inner),
+    momentum=momentum and (lambda state, t, steps: momentum(state.inner, t, steps)),
     max_staleness=max_staleness,
   )
 

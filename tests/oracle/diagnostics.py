@@ -34,7 +34,7 @@ def drift(
   paths = trajectories(problem, S, start, step)
   steps = {i: len(batches(problem, i)) for i in S}
   shadow = tuple(np.mean([start(i)[n] for i in S], axis=0) for n in range(len(start(S[0]))))
-  total = {i: 0.0 for i in S}
+  total = dict.fromkeys(S, 0.0)
   for k in range(max(steps.values())):
     walking = [i for i in S if steps[i] > k]
     for i in walking:

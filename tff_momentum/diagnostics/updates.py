@@ -1,5 +1,6 @@
 """The server's update: its variance over resampled cohorts ([002]), and its norm layer by layer."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,11 +24,18 @@ def moved(before: Any, after: Any) -> list[np.ndarray]:
 
 
 def layer_names(model: Model) -> list[str]:
-  """A name for each of the model's tensors: Keras's, or its number."""
+  """A name for each of the model's tensors: Keras's, or its number.
+
+  Keras numbers the layers of all models that were ever made; here each model's are numbered by itself.
+  """
   if model.keras is None:
     return [str(number) for number in range(len(model.initial_weights))]
-  names = [weight.name.split(":")[0] for weight in model.keras().trainable_weights]
-  return [name if names.count(name) == 1 else f"{name}_{i}" for i, name in enumerate(names)]
+  names = [
+    re.sub(r"_\d+(?=/|$)", "", weight.name.split(":")[0])
+    for weight in model.keras().trainable_weights
+  ]
+  seen = [names[:i].count(name) for i, name in enumerate(names)]
+  return [f"{name}_{again}" if again else name for name, again in zip(names, seen, strict=True)]
 
 
 def layer_norms(model: Model, update: Sequence[np.ndarray]) -> dict[str, float]:
