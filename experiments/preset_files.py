@@ -19,10 +19,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent / "presets"
 # Flags that may be given several times, once for each name: `--set=beta=0.9`.
 BY_NAME = ("set", "task_set")
 # Of these a run takes one; the one that is typed displaces the preset's.
-EXCLUSIVE = {
-  "client_epochs_per_round": "client_steps_per_round",
-  "client_steps_per_round": "client_epochs_per_round",
-}
+EXCLUSIVE = ("client_epochs_per_round", "client_steps_per_round", "client_steps_law")
 
 
 class Preset(NamedTuple):
@@ -119,7 +116,8 @@ def _keys(flag: str) -> tuple[str, ...]:
   name, _, value = flag.removeprefix("--").partition("=")
   if name in BY_NAME:
     return (f"{name}.{value.partition('=')[0]}",)
-  return (name, EXCLUSIVE[name]) if name in EXCLUSIVE else (name,)
+  others = (other for other in EXCLUSIVE if other != name) if name in EXCLUSIVE else ()
+  return name, *others
 
 
 def _read_line(preset: Preset, line: str, place: str) -> None:
