@@ -16,7 +16,14 @@ import tasks
 from experiments import board as board_lib
 from experiments import cohorts as cohorts_lib
 from experiments import diagnosing, models, output, remote_data, scaling, system_flags
-from experiments.settings import ALGORITHM_FLAGS, TASK_FLAGS, UserError, assignments, unknown_name
+from experiments.settings import (
+  ALGORITHM_FLAGS,
+  STAND_INS,
+  TASK_FLAGS,
+  UserError,
+  assignments,
+  unknown_name,
+)
 from tasks.cache import DataError
 from tasks.task import Task
 from tff_momentum import algorithms, sizes
@@ -29,15 +36,6 @@ from tff_momentum.runtime import set_execution_context
 from tff_momentum.simulation import loop
 from tff_momentum.simulation.checkpoints import Checkpoints
 from tff_momentum.simulation.client_states import ClientStates, LmdbStore, MemoryStore
-
-# What a builder may ask for and only the task and the cohort can tell; the values stand in for them
-# while the hyperparameters are checked, before any data is loaded.
-STAND_INS: dict[str, Any] = {
-  "num_clients": 10,
-  "total_examples": 1000,
-  "participation": 0.1,
-  "max_staleness": 10,
-}
 
 
 def run(flags: Any) -> int:
@@ -100,6 +98,7 @@ def train(
     diagnostics = measure.columns if measure else []
     folder.start_metrics(names, first, list(cohorts(0).measurements), diagnostics)
   board = board_lib.TensorBoard(folder.path / "tensorboard", config)
+  profile = board_lib.Profile(folder.path / "tensorboard", flags.profile)
   rounds = loop.rounds(
     process,
     task,
@@ -116,6 +115,9 @@ def train(
     for finished in rounds:
       folder.write_row(finished.row)
       board.write(finished.row)
+      if finished.number == 0:
+        board.draw_labels(task)
+      profile.round_ended()
       best.see(finished.row, process.weights(finished.state))
       bar.set_postfix_str(_headline(finished.row), refresh=False)
       bar.update()
@@ -126,6 +128,7 @@ def train(
         checkpoints.save(finished.state, {})
       if interruption.asked and done < total:
         break
+  profile.close()
   store.close()
   if done < total:
     print(f"Stopped after round {done} of {total}; run the same command again to go on.")

@@ -21,6 +21,10 @@ TASK_FLAGS = ("num_clients", "alpha", "model", "data", "data_dir", "similarity",
               "max_examples_per_client", "vocab_from_data")  # fmt: skip
 # Flags that an algorithm takes only if its builder has a parameter of that name.
 ALGORITHM_FLAGS = ("client_learning_rate", "server_learning_rate", "client_weighting")
+# What a builder may ask for and only the task and the cohort can tell, never a user; the values stand in
+# for them while the hyperparameters are checked, before any data is loaded.
+STAND_INS: dict[str, float] = {"num_clients": 10, "total_examples": 1000, "participation": 0.1,
+                               "max_staleness": 10}  # fmt: skip
 
 
 class UserError(Exception):
@@ -79,6 +83,8 @@ def define_flags() -> None:
   flags.DEFINE_enum(
     "client_states", "auto", ["auto", "memory", "disk"], "Where clients' states are."
   )
+  flags.DEFINE_integer("profile", None, "Trace so many rounds, from the second on, for TensorBoard's "
+                       "profiler.", lower_bound=1)  # fmt: skip
   flags.DEFINE_bool("quiet", False, "No progress bar, for batch systems.")
   flags.DEFINE_integer("num_clients", None, "Clients to split the data over.", lower_bound=1)
   flags.DEFINE_float("alpha", None, "The Dirichlet split's concentration; 0 is one class a client.")

@@ -30,8 +30,11 @@ def run(folder, name, *more):
   return result
 
 
-def start_and_stop(folder, name, *more, rows, with_signal):
-  """Starts a run and sends it a signal when `metrics.csv` has that many rounds; its exit code and output."""
+def start_and_stop(folder, name, *more, rows, with_signal, delay=0.0):
+  """Starts a run and sends it a signal when `metrics.csv` has that many rounds, or a little later.
+
+  Returns its exit code and output.
+  """
   process = subprocess.Popen(
     command(folder, name, *more),
     cwd=ROOT,
@@ -44,6 +47,7 @@ def start_and_stop(folder, name, *more, rows, with_signal):
     process.poll() is None and finished_rounds(folder / name) < rows and time.monotonic() < deadline
   ):
     time.sleep(0.005)
+  time.sleep(delay)
   process.send_signal(with_signal)
   output, _ = process.communicate(timeout=120)
   return process.returncode, output
@@ -78,26 +82,36 @@ CASES = {
   "stateful and compressed": ["--algo=scaffold", "--compression=qsgd:8"],
   "stateless": ["--algo=mime"],
   "stateful, by examples": ["--algo=fedhbm"],
+  "asynchronous": ["--algo=autofedgm", "--clients_per_round=3", "--server_learning_rate=4",
+                   "--client_steps_law=uniform(1, 6)", "--dropout_rate=0.1"],
 }
 
 
 def kill_often(folder, arguments, moments):
+  """Kills a run when it has so many rounds, and so many seconds later; returns the rounds it then had."""
   run(folder, "whole", *arguments)
-  for moment in moments:
-    start_and_stop(folder, "killed", *arguments, rows=moment, with_signal=signal.SIGKILL)
+  reached = []
+  for moment, delay in moments:
+    start_and_stop(
+      folder, "killed", *arguments, rows=moment, with_signal=signal.SIGKILL, delay=delay
+    )
+    reached.append(finished_rounds(folder / "killed"))
   run(folder, "killed", *arguments)
   assert_same_run(folder / "whole", folder / "killed")
+  return reached
 
 
 def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
-  kill_often(tmp_path, CASES["stateful and compressed"], [3, 17])
+  kill_often(tmp_path, CASES["stateful and compressed"], [(3, 0), (17, 0)])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_killed_at_many_random_instants_resumes_to_the_same_bits(tmp_path, case):
   rng = random.Random(case)
-  kill_often(tmp_path, CASES[case], sorted(rng.randrange(1, ROUNDS) for _ in range(20)))
+  moments = sorted((rng.randrange(57), rng.uniform(0, 0.1)) for _ in range(20))
+  reached = kill_often(tmp_path, [*CASES[case], "--total_rounds=60"], moments)
+  print(f"\n{case}: killed after rounds {reached}")
 
 
 def test_ctrl_c_ends_the_round_and_says_how_to_go_on(tmp_path):
@@ -122,7 +136,7 @@ def test_ctrl_c_ends_the_round_and_says_how_to_go_on(tmp_path):
   assert "seed was 1 and is now 9" in other.stderr
 
   read_back_tensorboard(tmp_path / "one")
-  load_in_plain_keras(tmp_path / "one")
+  assert_exports_evaluate_alike(tmp_path / "one")
 
 
 def read_back_tensorboard(folder):
@@ -147,21 +161,53 @@ def read_back_tensorboard(folder):
         assert found[int(row["round"])] == pytest.approx(float(row[column]), rel=1e-5), column
 
 
-def load_in_plain_keras(folder):
-  code = """
+PLAIN_KERAS = """
 import sys, json
 import numpy as np, tensorflow as tf
-from sklearn import datasets
-model = tf.keras.models.load_model(sys.argv[1])
-assert not any(name.startswith("tff_momentum") for name in sys.modules)
-print(json.dumps(sum(w.size for w in model.get_weights())))
+images, labels, folder = np.load(sys.argv[1])["images"], np.load(sys.argv[1])["labels"], sys.argv[2]
+found = {}
+for name in ("model_last", "model_best"):
+  saved = tf.keras.models.load_model(f"{folder}/{name}/saved_model")
+  rebuilt = tf.keras.Sequential(
+    [tf.keras.layers.Dense(64, activation="relu", input_shape=(64,)), tf.keras.layers.Dense(10)])
+  rebuilt.load_weights(f"{folder}/{name}/keras.weights.h5")
+  for kind, model in (("saved model", saved), ("weights", rebuilt)):
+    found[f"{name}, {kind}"] = float(np.mean(model.predict(images, verbose=0).argmax(-1) == labels))
+assert not {"tff_momentum", "tasks", "experiments", "tensorflow_federated"} & set(sys.modules)
+print(json.dumps(found))
 """
+
+
+def assert_exports_evaluate_alike(folder):
+  """Plain Keras, in a process without this library, finds the accuracies that the run has written."""
+  from tasks import digits
+
+  images, labels = digits.read()
+  test = digits.held_out(labels)
+  np.savez(folder.parent / "test.npz", images=images[test], labels=labels[test])
   result = subprocess.run(
-    [sys.executable, "-c", code, str(folder / "model_last" / "saved_model")],
+    [sys.executable, "-c", PLAIN_KERAS, str(folder.parent / "test.npz"), str(folder)],
     capture_output=True, text=True, cwd=folder)  # fmt: skip
   assert result.returncode == 0, result.stderr
-  with np.load(folder / "model_last" / "weights.npz") as file:
-    assert json.loads(result.stdout.splitlines()[-1]) == sum(file[name].size for name in file.files)
+  found = json.loads(result.stdout.splitlines()[-1])
+  evaluated = [float(row["eval/accuracy"]) for row in rows(folder) if row["eval/accuracy"]]
+  for kind in ("saved model", "weights"):
+    assert found[f"model_last, {kind}"] == pytest.approx(evaluated[-1], abs=1e-6)
+    assert found[f"model_best, {kind}"] == pytest.approx(max(evaluated), abs=1e-6)
+
+
+def test_profile_and_labels_are_there_for_tensorboard(tmp_path):
+  from tensorboard.backend.event_processing import event_accumulator
+
+  run(tmp_path, "one", "--algo=fedavg", "--total_rounds=4", "--profile=2")
+  board = tmp_path / "one" / "tensorboard"
+  (trace,) = (board / "plugins" / "profile").glob("*/*.xplane.pb")
+  assert trace.stat().st_size > 10_000
+  events = event_accumulator.EventAccumulator(str(board / "labels"))
+  events.Reload()
+  width, height, image = events.Tensors("labels by client")[0].tensor_proto.string_val
+  assert (int(width), int(height)) == (1080, 540)
+  assert image.startswith(b"\x89PNG")
 
 
 def test_two_processes_cannot_use_one_folder(tmp_path):

@@ -7,10 +7,8 @@ import pathlib
 from collections.abc import Mapping
 
 import tasks
+from experiments.settings import STAND_INS
 from tff_momentum.catalogue import ALGORITHMS
-
-# What a builder is told by the task and the cohort, never by a user.
-TOLD = ("num_clients", "total_examples", "participation", "max_staleness")
 
 
 @functools.cache
@@ -20,7 +18,7 @@ def of_algorithm(name: str) -> Mapping[str, bool] | None:
   found = _parameters(module, name)
   if found is None:
     return None
-  return {parameter: needed for parameter, needed in found.items() if parameter not in TOLD}
+  return {parameter: needed for parameter, needed in found.items() if parameter not in STAND_INS}
 
 
 @functools.cache
