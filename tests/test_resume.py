@@ -82,8 +82,7 @@ CASES = {
   "stateful and compressed": ["--algo=scaffold", "--compression=qsgd:8"],
   "stateless": ["--algo=mime"],
   "stateful, by examples": ["--algo=fedhbm"],
-  "asynchronous": ["--algo=autofedgm", "--clients_per_round=3", "--server_learning_rate=4",
-                   "--client_steps_law=uniform(1, 6)", "--dropout_rate=0.1"],
+  "asynchronous": ["--algo=autofedgm", "--client_steps_law=uniform(1, 6)", "--dropout_rate=0.1"],
 }
 
 

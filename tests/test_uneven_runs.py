@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_one_sentence_before_tensorflow_is_imported(answers
 UNEVEN = ["--algo=scaffold", "--participation=cyclic", "--clients_per_round=2", "--dropout_rate=0.6",
           "--client_steps_law=uniform(1, 6)", "--client_speed=lognormal(1, 1)", "--deadline=9",
           "--over_selection=1.4"]  # fmt: skip
-ASYNCHRONOUS = ["--algo=autofedgm", "--clients_per_round=3", "--server_learning_rate=4", "--total_rounds=12",
+ASYNCHRONOUS = ["--algo=autofedgm", "--clients_per_round=3", "--server_learning_rate=4",
                 "--client_steps_law=uniform(1, 6)", "--think_time=lognormal(3, 1)", "--max_staleness=6",
                 "--dropout_rate=0.1"]  # fmt: skip
 # Folder and flags, in this order.
@@ -81,7 +81,9 @@ RUNS = {
   "stopped": ("stopped", [*UNEVEN, "--total_rounds=5"]),
   "resumed": ("stopped", [*UNEVEN, "--total_rounds=12"]),
   "otherwise": ("stopped", [*UNEVEN, "--total_rounds=12", "--deadline=8"]),
-  "asynchronous": ("asynchronous", ASYNCHRONOUS),
+  "asynchronous": ("asynchronous", [*ASYNCHRONOUS, "--total_rounds=12"]),
+  "asynchronous, stopped": ("again", [*ASYNCHRONOUS, "--total_rounds=7"]),
+  "asynchronous, resumed": ("again", [*ASYNCHRONOUS, "--total_rounds=12"]),
   "any algorithm": ("any", ["--algo=mime", "--async", "--total_rounds=4", "--compression=qsgd:8"]),
   "stateful": ("stateful", ["--algo=scaffold", "--async", "--total_rounds=2"]),
 }
@@ -126,13 +128,17 @@ def test_uneven_rounds_are_counted(runs):
   assert times == sorted(times)
 
 
-def test_uneven_rounds_resume_to_the_same_numbers(runs):
-  assert runs.said["stopped"] == runs.said["resumed"] == "fine"
+@pytest.mark.parametrize(("one", "other"), [("whole", "stopped"), ("asynchronous", "again")])
+def test_a_resumed_run_has_the_same_numbers(runs, one, other):
   whole, resumed = (
     [{k: v for k, v in row.items() if not k.startswith(("seconds/", "eval/"))} for row in rows]
-    for rows in (runs.rows("whole"), runs.rows("stopped"))  # who was stopped was evaluated there
+    for rows in (runs.rows(one), runs.rows(other))  # which was evaluated where it was stopped
   )
+  assert len(whole) == 12
   assert whole == resumed
+
+
+def test_a_resumed_run_must_have_the_same_circumstances(runs):
   assert "deadline was 9.0 and is now 8.0" in runs.said["otherwise"]
 
 
