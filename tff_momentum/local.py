@@ -187,13 +187,12 @@ class Client:
     return self._num_batches
 
   def _steps_to_take(self) -> tf.Tensor:
-    batches = self._batches()
-    steps = batches * self._work.epochs
-    if self._work.steps is not None:
-      steps = tf.constant(self._work.steps, tf.int64)
-    if self._own_steps is not None:
-      own = tf.cast(self._own_steps, tf.int64)
-      steps = tf.where(own > 0, own, steps)
+    batches, fixed, own = self._batches(), self._work.steps, self._own_steps
+    if fixed is None and own is None:
+      return batches * self._work.epochs
+    steps = batches * self._work.epochs if fixed is None else tf.constant(fixed, tf.int64)
+    if own is not None:
+      steps = tf.where(own > 0, tf.cast(own, tf.int64), steps)
     return tf.where(batches > 0, steps, 0)
 
   def _batch_seed(self, k: tf.Tensor) -> tf.Tensor:
