@@ -29,18 +29,22 @@ node() { # host, arguments of ray start; --block ends the node together with its
     --num-cpus="$SLURM_CPUS_PER_TASK" --num-gpus="$gpus" &
 }
 
+within_minutes() { # how long, what is awaited, the command that succeeds once it is there
+  for _ in $(seq $((12 * $1))); do
+    "${@:3}" > /dev/null 2>&1 && return
+    sleep 5
+  done
+  echo "Expected $2 within $1 minutes, found none; the log above says why." >&2
+  exit 1
+}
+all_nodes() { [ "$(ray status --address="$address:$port" | grep -c ' node_')" -ge "$SLURM_JOB_NUM_NODES" ]; }
+
 node "$head" --head --node-ip-address="$address" --port="$port" --include-dashboard=false
-for attempt in $(seq 60); do
-  ray health-check --address="$address:$port" && break
-  [ "$attempt" -lt 60 ] || { echo "Expected Ray on $head within five minutes, found none." >&2; exit 1; }
-  sleep 5
-done
+within_minutes 5 "Ray on $head" ray health-check --address="$address:$port"
 for host in $(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n +2); do
   node "$host" --address="$address:$port"
 done
-until [ "$(ray status --address="$address:$port" | grep -c ' node_')" -ge "$SLURM_JOB_NUM_NODES" ]; do
-  sleep 2
-done
+within_minutes 10 "all $SLURM_JOB_NUM_NODES nodes" all_nodes
 
 python experiments/run.py --runtime=ray --ray_address="$address:$port" --quiet "$@" &
 run=$!

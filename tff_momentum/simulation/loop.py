@@ -1,5 +1,7 @@
 """The round loop: cohort, data, one step of the process, the clients' states, evaluation.
 
+The next round's data is read while the present round trains; `seconds/data` is how long training waited.
+
 A round's row of numbers has the names of `metrics.csv`: `train/loss`, `eval/accuracy`, `bytes/up`,
 `seconds/round` and so on. Only the `seconds/...` differ between two runs with the same seed.
 """
@@ -16,7 +18,7 @@ from tff_momentum import checks
 from tff_momentum.process import ClientInput, FederatedProcess, ProcessState
 from tff_momentum.runtime import client_labels
 from tff_momentum.simulation import participation as participation_lib
-from tff_momentum.simulation import seeds
+from tff_momentum.simulation import reading, seeds
 from tff_momentum.simulation.client_states import MemoryStore
 from tff_momentum.simulation.evaluation import evaluator
 from tff_momentum.simulation.participation import Cohort
@@ -138,77 +140,94 @@ def rounds(
   evaluate = evaluator(process.model, task.evaluation(eval_batch_size))
   bytes_so_far = sum(sum(_bytes(process, t, cohort_of(t))) for t in range(int(current.round)))
 
-  def inputs(
-    t: int, ids: Sequence[str], states: Sequence[Any], told: list[Any]
-  ) -> list[ClientInput]:
+  def data_of(t: int, ids: Sequence[str]) -> list[tf.data.Dataset]:
     return [
-      ClientInput(
-        seed=seeds.client_seed(seed, seeds.CLIENT, t, own_name),
-        state=client_state,
-        data=task.dataset(
-          client, seeds.client_seed(seed, seeds.SHUFFLE, t, own_name), client_batch_size
-        ),
-        **own,
-      )
-      for own_name, client, client_state, own in zip(
-        _own_names(ids), ids, states, told, strict=True
+      task.dataset(client, seeds.client_seed(seed, seeds.SHUFFLE, t, own_name), client_batch_size)
+      for client, own_name in zip(ids, _own_names(ids), strict=True)
+    ]
+
+  def inputs(
+    t: int, ids: Sequence[str], data: Sequence[tf.data.Dataset], told: list[Any]
+  ) -> list[ClientInput]:
+    own_seeds = [seeds.client_seed(seed, seeds.CLIENT, t, name) for name in _own_names(ids)]
+    return [
+      ClientInput(seed=own_seed, state=client_state, data=batches, **own)
+      for own_seed, client_state, batches, own in zip(
+        own_seeds, store.load(ids), data, told, strict=True
       )
     ]
 
   def visit(t: int, ids: Sequence[str], cohort: Cohort, before: Any, after: Any) -> Visit:
     def others(chosen: Sequence[str]) -> list[ClientInput]:
       those = cohort if list(chosen) == list(ids) else Cohort(list(range(len(chosen))))
-      return inputs(t, chosen, store.load(chosen), _told(process, those))
+      return inputs(t, chosen, data_of(t, chosen), _told(process, those))
 
     return Visit(t, ids, before, after, others)
 
-  for t in range(int(current.round), total_rounds):
-    watch = Stopwatch()
-    with watch.timing("clock"):
-      cohort = cohort_of(t)
+  def read(t: int) -> "_Reading":
+    begin = time.perf_counter()
+    cohort = cohort_of(t)
+    spent = time.perf_counter() - begin
     ids = [task.clients[i] for i in cohort.clients]
-    row: dict[str, float] = {"round": t + 1}
-    if ids:
-      with watch.timing("store"):
-        client_states = store.load(ids)
-      with watch.timing("data"):
-        clients = inputs(t, ids, client_states, _told(process, cohort))
-      labels = [f"{process.algorithm.name}: client {client}" for client in ids]
-      before = current
-      with watch.timing("train"), client_labels(labels.__getitem__):
-        current, client_states, metrics = process.next(current, clients)
-      if measure is not None:
-        with watch.timing("diagnostics"):
-          row.update(measure(visit(t, ids, cohort, before, current)))
-      with watch.timing("store"):
-        store.save(ids, client_states, t)
-      row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())
-    else:  # nobody is left: the round only counts
-      current = current._replace(round=np.int32(t + 1))
-      metrics = {"clients": 0, "update_norm": 0.0}
+    return _Reading(cohort, spent, ids, data_of(t, ids))
 
-    down, up = _bytes(process, t, cohort)
-    bytes_so_far += down + up
-    if rounds_per_eval and ((t + 1) % rounds_per_eval == 0 or t + 1 == total_rounds):
-      with watch.timing("eval"):
-        values = evaluate(process.weights(current))
-      row.update((f"eval/{name}", v) for name, v in values.items() if name != "num_examples")
-    row.update(
-      {
-        "bytes/down": down,
-        "bytes/up": up,
-        "bytes/total": bytes_so_far,
-        "clients": int(metrics["clients"]),
-        "update_norm": float(metrics["update_norm"]),
-        **cohort.measurements,
-        **{f"seconds/{part}": spent for part, spent in watch.spent.items()},
-      }
-    )
-    if not cohort.measurements:
-      del row["seconds/clock"]  # drawing a plain cohort takes no time worth a column
-    if measure is None:
-      del row["seconds/diagnostics"]
-    yield Round(t, current, row)
+  first = int(current.round)
+  if first >= total_rounds:
+    return
+  with contextlib.closing(reading.Ahead(read, first, total_rounds - 1)) as ahead:
+    for t in range(first, total_rounds):
+      watch = Stopwatch()
+      with watch.timing("data"):
+        cohort, watch.spent["clock"], ids, data = ahead.get(t)
+      row: dict[str, float] = {"round": t + 1}
+      if ids:
+        with watch.timing("store"):
+          clients = inputs(t, ids, data, _told(process, cohort))
+        labels = [f"{process.algorithm.name}: client {client}" for client in ids]
+        before = current
+        with watch.timing("train"), client_labels(labels.__getitem__):
+          current, client_states, metrics = process.next(current, clients)
+        if measure is not None:
+          with watch.timing("diagnostics"):
+            row.update(measure(visit(t, ids, cohort, before, current)))
+        with watch.timing("store"):
+          store.save(ids, client_states, t)
+        row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())
+      else:  # nobody is left: the round only counts
+        current = current._replace(round=np.int32(t + 1))
+        metrics = {"clients": 0, "update_norm": 0.0}
+
+      down, up = _bytes(process, t, cohort)
+      bytes_so_far += down + up
+      if rounds_per_eval and ((t + 1) % rounds_per_eval == 0 or t + 1 == total_rounds):
+        with watch.timing("eval"):
+          values = evaluate(process.weights(current))
+        row.update((f"eval/{name}", v) for name, v in values.items() if name != "num_examples")
+      row.update(
+        {
+          "bytes/down": down,
+          "bytes/up": up,
+          "bytes/total": bytes_so_far,
+          "clients": int(metrics["clients"]),
+          "update_norm": float(metrics["update_norm"]),
+          **cohort.measurements,
+          **{f"seconds/{part}": spent for part, spent in watch.spent.items()},
+        }
+      )
+      if not cohort.measurements:
+        del row["seconds/clock"]  # drawing a plain cohort takes no time worth a column
+      if measure is None:
+        del row["seconds/diagnostics"]
+      yield Round(t, current, row)
+
+
+class _Reading(NamedTuple):
+  """A round's cohort, the seconds that it took to draw, its clients, and their data."""
+
+  cohort: Cohort
+  seconds: float
+  ids: list[str]
+  data: list[tf.data.Dataset]
 
 
 def _bytes(process: FederatedProcess, t: int, cohort: Cohort) -> tuple[int, int]:
