@@ -72,7 +72,7 @@ def test_cost_to_fedavg_by_the_three_steps(tmp_path):
 
 
 def test_flops_are_a_column_where_they_were_counted(tmp_path):
-  flops = {"flops/total": [1e12, 2e12]}
+  flops = {"diagnostics/flops": [5e11, 5e11]}  # of one of the two clients, in each round
   write_run(tmp_path, "fedavg", [0.1, 0.5], columns=flops)
   write_run(tmp_path, "ghbm", [0.5, 0.5], columns=flops)
   (setting,), _ = compared(tmp_path)

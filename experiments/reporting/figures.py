@@ -1,7 +1,7 @@
 """The figures: curves with bands over seeds, bars, heat maps. matplotlib without a display."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -33,6 +33,19 @@ COLUMN_LABELS = {
   "train/loss": "Training loss of the cohort",
   "eval/loss": "Test loss",
   "update_norm": "Norm of the server’s update",
+  "diagnostics/drift": "Client drift",
+  "diagnostics/cosine": "Cosine distance between client models",
+  "diagnostics/alpha": "α of FedGLOMO’s Assumption 4",
+  "diagnostics/alpha_per_client": "α/n of FedGLOMO’s Assumption 4",
+  "diagnostics/gradient_norm": "Norm of the full gradient",
+  "diagnostics/momentum_norm": "Norm of the momentum",
+  "diagnostics/momentum_error": "Distance of the momentum to the full gradient",
+  "diagnostics/momentum_cosine": "Cosine of the momentum and the full gradient",
+  "diagnostics/variance": "Variance of the update over cohorts",
+  "diagnostics/flops": "FLOPs per client and round",
+  "diagnostics/G": "Gradient dissimilarity G",
+  "diagnostics/B": "Gradient dissimilarity B",
+  "diagnostics/delta": "Hessian dissimilarity δ",
 }
 
 
@@ -84,6 +97,27 @@ def column_curves(setting: Setting, column: str) -> Figure | None:
   title = f"{label} against rounds"
   name = column.replace("/", "_")
   return Figure(name, title, "", alt(title, setting), drawn) if drawn else None
+
+
+def run_curves(
+  lines: Sequence[tuple[str, Mapping[str, np.ndarray]]], column: str, title: str, *, log: bool
+) -> plt.Figure:
+  """A column of single runs, (label, columns) each, against rounds; where it was measured."""
+  with plt.rc_context(RC):
+    figure, axes = plt.subplots(figsize=(6.6, 3.9))
+    for number, (label, columns) in enumerate(lines):
+      there = np.isfinite(columns[column])
+      look = {"color": palette.COLOURS[number % len(palette.COLOURS)],
+              "linestyle": palette.DASHES[number % len(palette.DASHES)]}  # fmt: skip
+      axes.plot(columns["round"][there], columns[column][there], label=plain(label), **look)
+    axes.set_xlabel(X_LABELS["rounds"])
+    axes.set_ylabel(plain(COLUMN_LABELS.get(column, column)))
+    axes.set_yscale("log" if log else "linear")
+    if not log and min(np.nanmin(columns[column]) for _, columns in lines) >= 0:
+      axes.set_ylim(bottom=0)
+    axes.set_title(plain(title))
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.4)
+  return figure
 
 
 def communication_bars(setting: Setting) -> Figure | None:

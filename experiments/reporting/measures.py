@@ -5,7 +5,7 @@ A cell here is the list of its runs, which differ in the seed alone. `std` is th
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -152,13 +152,25 @@ def so_far(run: Run, what: str) -> np.ndarray | None:
   columns = run.columns
   if what == "rounds":
     return columns["round"]
-  totals = {"bytes": "bytes/total", "flops": "flops/total", "virtual": "virtual/seconds"}
+  totals = {"bytes": "bytes/total", "virtual": "virtual/seconds"}
+  if what == "flops":
+    return _flops_so_far(columns)
   if what in totals:
     values = columns.get(totals[what])
     return None if values is None or not np.all(np.isfinite(values)) else values
   parts = ("bytes/up",) if what == "upload" else ("seconds/store", "seconds/data", "seconds/train")
   present = [columns[name] for name in parts if name in columns]
   return np.cumsum(np.nan_to_num(np.sum(present, axis=0), posinf=0.0)) if present else None
+
+
+def _flops_so_far(columns: Mapping[str, np.ndarray]) -> np.ndarray | None:
+  """All clients' operations, from what one of them took in the rounds in which that was counted."""
+  each = columns.get("diagnostics/flops", np.array([np.nan]))
+  counted = np.isfinite(each)
+  if not counted.any():
+    return None
+  per_client = np.interp(columns["round"], columns["round"][counted], each[counted])
+  return np.cumsum(per_client * columns["clients"])
 
 
 def first_round_at(runs: Sequence[Run], metric: Metric, target: float) -> float | None:
