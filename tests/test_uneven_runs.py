@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.test_run import ROOT
+from tests.test_run import ROOT, run
 
 QUICK = {
   "unknown pattern": (["--participation=sometimes"], ["cyclic"]),
@@ -158,3 +158,18 @@ def test_any_algorithm_can_run_asynchronously_unless_its_clients_keep_state(runs
   assert len(runs.rows("any")) == 4
   assert "keep no state" in runs.said["stateful"]
   assert not (runs.folder / "stateful").exists()
+
+
+@pytest.mark.slow
+def test_the_clock_of_ten_thousand_clients_is_a_small_part_of_a_run(tmp_path):
+  arguments = ["--algo=autofedgm", "--num_clients=10000", "--clients_per_round=10", "--total_rounds=5000",
+               "--client_steps_law=uniform(1, 10)", "--think_time=lognormal(1000, 1)", "--max_staleness=50",
+               "--rounds_per_eval=500", "--rounds_per_checkpoint=5000", "--quiet"]  # fmt: skip
+  result = run("--task=quadratic", *arguments, f"--root_output_dir={tmp_path}", "--experiment_name=one",
+               timeout=1800)  # fmt: skip
+  assert result.returncode == 0, result.stderr
+  summary = json.loads((tmp_path / "one" / "summary.json").read_text())
+  seconds = {name: value for name, value in summary.items() if name.startswith("seconds/")}
+  assert seconds["seconds/clock"] < 0.1 * sum(seconds.values()), seconds
+  # The ring of 50 models of 20 numbers, and little beside it.
+  assert (tmp_path / "one" / "checkpoints" / "00005000" / "server").stat().st_size < 60 * 20 * 4

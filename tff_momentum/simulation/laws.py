@@ -8,7 +8,7 @@ at the first); its numbers, separated by commas, are taken in turn, one a round 
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,11 @@ from tff_momentum import calls, checks
 TRACE = "trace:"
 
 
+Check = Callable[[str, float], Any]  # raises ValueError for a number that does not do, by its name
+
+
 class Law(NamedTuple):
-  """A law of positive numbers, or of numbers that may be 0.
+  """A law of numbers.
 
   Attributes:
     text: as it was written.
@@ -31,7 +34,7 @@ class Law(NamedTuple):
 
 
 def read(what: str, text: str, *, above: float | None = None, at_least: float | None = None) -> Law:
-  """Reads a law; raises ValueError, in one sentence, for any other text, or one that breaks the bounds.
+  """Reads a law; raises ValueError, in one sentence, for any other text.
 
   Args:
     what: the name of the quantity, for the error message.
@@ -39,69 +42,67 @@ def read(what: str, text: str, *, above: float | None = None, at_least: float | 
     above, at_least: bounds that every number of the law must keep.
   """
 
-  def bounded(value: float, name: str = what) -> float:
-    return checks.number(name, value, above=above, at_least=at_least)
+  def check(name: str, value: float) -> None:
+    checks.number(name, value, above=above, at_least=at_least)
 
-  def constant(value: float) -> Draw:
-    bounded(value)
-    return lambda rng, clients, turn: np.full(len(clients), float(value))
-
-  def uniform(low: float, high: float) -> Draw:
-    bounded(low, f"the lower end of {what}")
-    checks.number(f"the upper end of {what}", high, at_least=low)
-    return lambda rng, clients, turn: rng.uniform(low, high, len(clients))
-
-  def lognormal(mean: float, sigma: float) -> Draw:
-    mu, sigma = _lognormal(what, mean, sigma)
-    return lambda rng, clients, turn: rng.lognormal(mu, sigma, len(clients))
-
-  forms = {"constant": constant, "uniform": uniform, "lognormal": lognormal}
-  return _read(what, text, forms, bounded)
+  return _read(what, text, check, np.random.Generator.uniform, lambda values: values)
 
 
 def read_whole(what: str, text: str) -> Law:
   """Reads a law of whole numbers of at least 1: `uniform` has both its ends, `lognormal` is rounded."""
 
-  def whole(value: float, name: str = what) -> int:
-    if isinstance(value, float) and value.is_integer():
-      value = int(value)
-    return checks.integer(name, value, at_least=1)
+  def check(name: str, value: float) -> None:
+    whole = isinstance(value, float) and value.is_integer()
+    checks.integer(name, int(value) if whole else value, at_least=1)
 
-  def constant(value: int) -> Draw:
-    whole(value)
-    return lambda rng, clients, turn: np.full(len(clients), float(value))
+  def uniform(rng: np.random.Generator, low: int, high: int, count: int) -> np.ndarray:
+    return rng.integers(low, high + 1, count)
 
-  def uniform(low: int, high: int) -> Draw:
-    whole(low, f"the lower end of {what}")
-    checks.integer(f"the upper end of {what}", high, at_least=low)
-    return lambda rng, clients, turn: rng.integers(low, high + 1, len(clients)).astype(float)
-
-  def lognormal(mean: float, sigma: float) -> Draw:
-    mu, sigma = _lognormal(what, mean, sigma)
-    return lambda rng, clients, turn: np.maximum(1, np.rint(rng.lognormal(mu, sigma, len(clients))))
-
-  forms = {"constant": constant, "uniform": uniform, "lognormal": lognormal}
-  return _read(what, text, forms, whole)
+  return _read(what, text, check, uniform, lambda values: np.maximum(1.0, np.rint(values)))
 
 
-Draw = Callable[[np.random.Generator, np.ndarray, int], np.ndarray]
+def _read(
+  what: str,
+  text: str,
+  check: Check,
+  draw_uniform: Callable[[np.random.Generator, Any, Any, int], np.ndarray],
+  rounded: Callable[[np.ndarray], np.ndarray],
+) -> Law:
+  def constant(value: float) -> Law:
+    check(what, value)
+    return Law(text, lambda rng, clients, turn: np.full(len(clients), float(value)))
 
+  def uniform(low: float, high: float) -> Law:
+    check(f"the lower end of {what}", low)
+    check(f"the upper end of {what}", high)
+    checks.number(f"the upper end of {what}", high, at_least=low)
+    return Law(text, lambda rng, clients, turn: draw_uniform(rng, low, high, len(clients)))
 
-def _read(what: str, text: str, forms: dict, check: Callable[[float], float]) -> Law:
+  def lognormal(mean: float, sigma: float) -> Law:
+    checks.number(f"the mean of {what}", mean, above=0)
+    checks.number(f"sigma of {what}", sigma, at_least=0)
+    mu = math.log(mean) - sigma**2 / 2  # so that `mean` is that of the numbers themselves
+    return Law(text, lambda rng, clients, turn: rounded(rng.lognormal(mu, sigma, len(clients))))
+
   if text.startswith(TRACE):
-    return Law(text, _trace(what, text.removeprefix(TRACE), check))
+    rows = _rows(what, text.removeprefix(TRACE), check)
+    return Law(
+      text,
+      lambda rng, clients, turn: np.array(
+        [row[turn % len(row)] for row in (rows[i % len(rows)] for i in clients)]
+      ),
+    )
+  forms: dict[str, Callable[..., Law]] = {
+    "constant": constant,
+    "uniform": uniform,
+    "lognormal": lognormal,
+  }
   found = calls.evaluate(what, text, forms)
-  return Law(text, found if callable(found) else forms["constant"](found))
+  return found if isinstance(found, Law) else constant(found)
 
 
-def _lognormal(what: str, mean: float, sigma: float) -> tuple[float, float]:
-  """The logarithm's mean and standard deviation, from the mean of the numbers themselves and the latter."""
-  checks.number(f"the mean of {what}", mean, above=0)
-  checks.number(f"sigma of {what}", sigma, at_least=0)
-  return math.log(mean) - sigma**2 / 2, sigma
-
-
-def _trace(what: str, path: str, check: Callable[[float], float]) -> Draw:
+def _rows(what: str, path: str, check: Check) -> list[list[float]]:
+  """The numbers in each line of a trace."""
   try:
     with open(path, encoding="utf-8") as file:
       lines = file.read().splitlines()
@@ -112,15 +113,12 @@ def _trace(what: str, path: str, check: Callable[[float], float]) -> Draw:
   rows: list[list[float]] = []
   for number, line in enumerate(lines, 1):
     try:
-      values = [float(part) for part in line.split(",")]
-      for value in values:
-        check(value)
+      rows.append([float(part) for part in line.split(",")])
+      for value in rows[-1]:
+        check("each", value)
     except ValueError as error:
       reason = str(error).rstrip(".")
       raise ValueError(f"{what}: line {number} of {path} must hold numbers; {reason}.") from None
-    rows.append(values)
   if not rows:
     raise ValueError(f"{what} must name a CSV file with a line for each client; {path} is empty.")
-  return lambda rng, clients, turn: np.array(
-    [row[turn % len(row)] for row in (rows[i % len(rows)] for i in clients)]
-  )
+  return rows
