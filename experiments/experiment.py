@@ -69,7 +69,7 @@ def run(flags: Any) -> int:
       weight_decay=flags.weight_decay,
       uneven=config["client_steps_law"] is not None,
     )
-    process = build_process(algorithm, task.model, work=work)
+    process = build_process(algorithm, task.model, work=work, non_finite=flags.non_finite)
     cohorts = cohorts_lib.build(config, task)
     measure = diagnosing.build(config, process, task)
     folder = output.RunFolder.open(flags.root_output_dir, config, restart=flags.restart)
@@ -92,6 +92,9 @@ def train(
     if not (folder.path / "summary.json").exists():  # killed between its last round and its end
       finish(config, process, folder, process.weights(state), best)
     print(f"{folder.path} is complete: {first} rounds. Ask for more with --total_rounds.")
+    return 0
+  if flags.stop_on_divergence and folder.summary().get("diverged"):
+    print(diverged_words(folder.path, first))
     return 0
   names = list(process.next.type_signature.result.metrics.member.train._asdict())
   with users_mistakes():
@@ -122,18 +125,22 @@ def train(
       bar.set_postfix_str(_headline(finished.row), refresh=False)
       bar.update()
       done = finished.number + 1
-      if done == total or done % flags.rounds_per_checkpoint == 0 or interruption.asked:
+      diverged = flags.stop_on_divergence and output.has_diverged(finished.row)
+      ends = done == total or diverged or interruption.asked
+      if ends or done % flags.rounds_per_checkpoint == 0:
         folder.force_out()
         best.write()
         checkpoints.save(finished.state, {})
-      if interruption.asked and done < total:
+      if ends:
         break
   profile.close()
   store.close()
-  if done < total:
+  if done < total and not diverged:
     print(f"Stopped after round {done} of {total}; run the same command again to go on.")
     return 130
   finish(config, process, folder, process.weights(finished.state), best)
+  if diverged:
+    print(diverged_words(folder.path, done))
   return 0
 
 
@@ -200,6 +207,14 @@ def closing_words(folder: pathlib.Path, summary: Mapping[str, Any]) -> str:
     f"Final evaluation after {summary['rounds']} rounds: {shown}.\n"
     f"Everything is in {folder}: config.json, metrics.csv, summary.json, tensorboard/, checkpoints/, "
     "model_best/, model_last/."
+  )
+
+
+def diverged_words(folder: pathlib.Path, rounds: int) -> str:
+  """What is printed of a run that was ended early."""
+  return (
+    f"{folder} diverged in round {rounds}: its loss, or every client's update, was not finite any more. "
+    "Lower the learning rates; --nostop_on_divergence would let it go on."
   )
 
 
@@ -301,6 +316,7 @@ def resolve(flags: Any, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
     "client_batch_size": chosen("client_batch_size"),
     "weight_decay": flags.weight_decay,
     "compression": flags.compression,
+    "non_finite": flags.non_finite,
     "num_clients": len(task.clients),
     **system_flags.resolve(flags),
     **diagnosing.resolve(flags),

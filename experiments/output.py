@@ -77,7 +77,7 @@ class RunFolder:
       "round",
       *(f"train/{name}" for name in names),
       *(f"eval/{name}" for name in names if name != "num_examples"),
-      *("bytes/down", "bytes/up", "bytes/total", "clients", "update_norm"),
+      *("bytes/down", "bytes/up", "bytes/total", "clients", "clients/non_finite", "update_norm"),
       *measured,
       *diagnostics,
       *(["seconds/clock"] if measured else []),
@@ -110,6 +110,11 @@ class RunFolder:
     summary = summarise(self.path / "metrics.csv")
     write_atomically(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
     return summary
+
+  def summary(self) -> dict[str, Any]:
+    """What `summary.json` says; nothing if there is none."""
+    path = self.path / "summary.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
   def close(self) -> None:
     """Lets others use the folder."""
@@ -163,9 +168,15 @@ def summarise(path: pathlib.Path) -> dict[str, Any]:
       summary[name] = sum(values)
   summary["peak memory, MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
   summary["bytes"] = int(rows[-1]["bytes/total"])
-  losses = [float(row["train/loss"]) for row in rows if row["train/loss"] != ""]
-  summary["diverged"] = bool(losses) and not math.isfinite(losses[-1])
+  summary["diverged"] = has_diverged(rows[-1])
   return summary
+
+
+def has_diverged(row: Mapping[str, Any]) -> bool:
+  """Whether a round's loss is not finite, or none of its clients had a finite update."""
+  losses = [row[name] for name in ("train/loss", "eval/loss") if row.get(name, "") != ""]
+  all_broken = float(row["clients/non_finite"]) > 0 and not float(row["clients"])
+  return all_broken or not all(math.isfinite(float(loss)) for loss in losses)
 
 
 def write_atomically(path: pathlib.Path, text: str) -> None:

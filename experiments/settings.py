@@ -45,6 +45,9 @@ def define_flags() -> None:
   flags.DEFINE_bool("help", False, "Show the flags, and stop.", allow_override=True)
   flags.DEFINE_bool("list", False, "List tasks and algorithms, and stop.")
   flags.DEFINE_string("preset", None, "A paper's setting, as in ghbm/table1/...; typed flags win.")
+  flags.DEFINE_string(
+    "from_config", None, "Run again what a run's config.json says; typed flags win."
+  )
   flags.DEFINE_float(
     "scale", None, "Shrink the preset's or the task's rounds and cohort, for a try-out."
   )
@@ -64,6 +67,9 @@ def define_flags() -> None:
     "weight_decay", 0.0, "Added to every gradient as weight_decay · y.", lower_bound=0
   )
   flags.DEFINE_enum("client_weighting", None, ["uniform", "num_examples"], "Weights of the mean.")
+  flags.DEFINE_enum("non_finite", "reject", ["reject", "zero", "fatal"], "What becomes of a client's update "
+                    "with infinities or NaN in it; all are counted.")  # fmt: skip
+  flags.DEFINE_bool("stop_on_divergence", True, "End a run whose loss is no longer finite.")
   flags.DEFINE_string("compression", None, "Compress the uploads, as in qsgd:4 (bits).")
   flags.DEFINE_integer("rounds_per_eval", 1, "Evaluate every so many rounds.", lower_bound=1)
   flags.DEFINE_integer(

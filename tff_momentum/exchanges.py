@@ -48,7 +48,7 @@ def trip(
     server: the algorithm's own state by now.
     clients: what they bring to the round.
     client_states: their states by now.
-    weights: theirs in the mean, which the first exchange gives; None in that one.
+    weights: theirs in the mean, as the exchange before left them; None in the first, which gives them.
   """
   message = tff.federated_map(stage.message, (server, state.round))
   sent = tff.federated_map(
@@ -64,8 +64,7 @@ def trip(
       *([weights] if number else []),
     ),
   )
-  weights = weights if number else sent.weight
-  weighted = [weights] if stage.aggregation.is_weighted else []
+  weighted = [sent.weight] if stage.aggregation.is_weighted else []
   return sent, stage.aggregation.next(state.aggregators[number], sent.upload, *weighted)
 
 
@@ -79,6 +78,7 @@ def compile_exchange(
   client_type,
   *,
   first: bool,
+  non_finite: str,
 ) -> Stage:
   """Compiles an exchange; `first` of a round is the one that gives the clients their weights."""
   walks = False
@@ -100,16 +100,25 @@ def compile_exchange(
     examples = client.num_examples if weight is None else weight
     present = examples > 0
     counts = present & tf.equal(t, 0) if exchange.first_round_only else present
+    broken = counts & ~trees.is_finite((update.upload, update.state))
+    if non_finite == "fatal":
+      counts = _insist(counts, broken)
+    else:
+      counts &= ~broken
+    if first and weighting == "uniform":
+      examples = tf.cast(present, tf.float32)
     result = collections.OrderedDict(
       # Zeros and the old state for a client without data, whose own values may be 0/0.
       upload=trees.where(counts, update.upload, trees.zeros_like(update.upload)),
       state=trees.where(counts, update.state, state),
+      weight=tf.where(broken, 0.0, examples) if non_finite == "reject" else examples,
+      non_finite=tf.cast(broken, tf.int32),
     )
     if first:
-      result["present"] = tf.cast(present, tf.int32)
-      result["weight"] = examples if weighting == "num_examples" else tf.cast(present, tf.float32)
+      result["present"] = tf.cast(present & ~broken, tf.int32)
     if client.tally is not None:
-      result["tally"] = client.tally
+      tally = client.tally
+      result["tally"] = trees.where(present & ~broken, tally, trees.zeros_like(tally))
     return result
 
   message_type = message.type_signature.result
@@ -155,6 +164,15 @@ def compile_exchange(
       bytes_up=exchange.upload_bytes(specs(upload_type)),
     ),
   )
+
+
+def _insist(counts: tf.Tensor, broken: tf.Tensor) -> tf.Tensor:
+  """`counts`, once it is known that nothing is broken."""
+  message = (
+    "Expected an update of finite numbers; found infinities or NaN. Lower the learning rate."
+  )
+  with tf.control_dependencies([tf.debugging.Assert(~broken, [message], name="finite_update")]):
+    return tf.identity(counts)
 
 
 def specs(type_spec: tff.types.Type) -> Any:

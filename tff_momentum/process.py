@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_momentum import sizes, trees
+from tff_momentum import checks, sizes, trees
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.exchanges import (
   NOTHING,
@@ -144,6 +144,7 @@ class FederatedProcess(tff.templates.IterativeProcess):
     return self.exchanges + (self.first_round_exchanges if round_number == 0 else ())
 
 
+NON_FINITE = ("reject", "zero", "fatal")
 _SEED = tff.types.TensorType(np.int32, (2,))
 
 
@@ -153,6 +154,7 @@ def build_process(
   *,
   work: LocalWork | None = None,
   aggregator: Any = None,
+  non_finite: str = "reject",
 ) -> FederatedProcess:
   """Compiles an algorithm into a TFF iterative process.
 
@@ -161,7 +163,11 @@ def build_process(
     model: a `Model` or a `tff.learning.models.FunctionalModel`.
     work: how many local epochs or steps, and the weight decay.
     aggregator: a `tff.aggregators` factory, weighted or not, that takes the place of the mean.
+    non_finite: what becomes of a client's update that holds infinities or NaN, beside being counted:
+      "reject" leaves the client out, "zero" lets it count as one that did not move, "fatal" raises.
+      In all cases the client keeps its state.
   """
+  checks.one_of("non_finite", non_finite, NON_FINITE)
   model, work = algorithm.prepare_model(as_model(model)), work or LocalWork()
   factory = aggregator or tff.aggregators.MeanFactory(no_nan_division=True)
 
@@ -192,6 +198,7 @@ def build_process(
         state_type,
         client_type,
         first=not exchanges,
+        non_finite=non_finite,
       )
     )
     state_type = exchanges[-1].server.type_signature.result
@@ -212,6 +219,10 @@ def build_process(
     new = trees.where(weight > 0, new, old)
     return new, t + 1, trees.norm(trees.subtract(algorithm.model(new), algorithm.model(old)))
 
+  @tff.tensorflow.computation([np.int32] * len(exchanges))
+  def add(counts):
+    return tf.add_n(list(counts))
+
   @tff.federated_computation
   def initialize():
     return tff.federated_zip(
@@ -227,13 +238,14 @@ def build_process(
   )
   def next_fn(state, clients):
     server, client_states, weights = state.server, clients.state, None
-    aggregated, tally = [], None
+    aggregated, tally, broken = [], None, []
     for number, exchange in enumerate(exchanges):
       sent, mean = trip(exchange, state, number, server, clients, client_states, weights)
-      client_states = sent.state
+      client_states, weights = sent.state, sent.weight
+      total_weight = tff.federated_sum(weights)
+      broken.append(tff.federated_sum(sent.non_finite))
       if number == 0:
-        weights = sent.weight
-        total_weight, present = tff.federated_sum(weights), tff.federated_sum(sent.present)
+        present = tff.federated_sum(sent.present)
       if number == measured:
         tally = tff.federated_sum(sent.tally)
       aggregated.append(mean)
@@ -243,6 +255,7 @@ def build_process(
       collections.OrderedDict(
         train=tff.federated_map(finalize_metrics, tally),
         clients=present,
+        non_finite=tff.federated_map(add, tuple(broken)),
         update_norm=finished[2],
         aggregators=tuple(mean.measurements for mean in aggregated),
       )

@@ -60,6 +60,12 @@ def norm(tree: Tree) -> tf.Tensor:
   return tf.sqrt(dot(tree, tree))
 
 
+def is_finite(tree: Tree) -> tf.Tensor:
+  """Whether no leaf holds an infinity or NaN, told by the leaves' sums, which is one reading pass."""
+  sums = [tf.reduce_sum(leaf) for leaf in tf.nest.flatten(tree) if leaf.dtype.is_floating]
+  return tf.reduce_all([tf.math.is_finite(total) for total in sums]) if sums else tf.constant(True)
+
+
 def map_leaves(*trees: Tree) -> list[list[tf.Tensor]]:
   """Each tree's leaves, in one common order."""
   return [tf.nest.flatten(tree) for tree in trees]

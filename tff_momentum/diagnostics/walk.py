@@ -157,12 +157,11 @@ def _message(process: FederatedProcess, walking: int) -> tff.Computation:
 
   @tff.federated_computation(state_type, clients_type)
   def message(state, clients):
-    server, client_states, weights, total = state.server, clients.state, None, None
+    server, client_states, weights = state.server, clients.state, None
     for number, stage in enumerate(process.stages[:walking]):
       sent, mean = trip(stage, state, number, server, clients, client_states, weights)
-      client_states = sent.state
-      if number == 0:
-        weights, total = sent.weight, tff.federated_sum(sent.weight)
+      client_states, weights = sent.state, sent.weight
+      total = tff.federated_sum(weights)
       server = tff.federated_map(stage.server, (server, mean.result, state.round, total))
     return tff.federated_map(process.stages[walking].message, (server, state.round))
 

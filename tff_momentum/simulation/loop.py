@@ -195,7 +195,7 @@ def rounds(
         row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())
       else:  # nobody is left: the round only counts
         current = current._replace(round=np.int32(t + 1))
-        metrics = {"clients": 0, "update_norm": 0.0}
+        metrics = {"clients": 0, "non_finite": 0, "update_norm": 0.0}
 
       down, up = _bytes(process, t, cohort)
       bytes_so_far += down + up
@@ -209,6 +209,7 @@ def rounds(
           "bytes/up": up,
           "bytes/total": bytes_so_far,
           "clients": int(metrics["clients"]),
+          "clients/non_finite": int(metrics["non_finite"]),
           "update_norm": float(metrics["update_norm"]),
           **cohort.measurements,
           **{f"seconds/{part}": spent for part, spent in watch.spent.items()},
