@@ -105,7 +105,7 @@ def normalise(words: Iterable[str]) -> list[str]:
       waiting = False
     elif word.startswith("-") and word.strip("-"):
       found.append("--" + word.lstrip("-"))
-      waiting = "=" not in word and word.lstrip("-") in (*BY_NAME, "preset", "scale")
+      waiting = "=" not in word and word.lstrip("-") in (*BY_NAME, "preset", "scale", "from_config")
     else:
       found.append(word)
   return found

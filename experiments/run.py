@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from absl import flags
 
 import tasks
-from experiments import preset_files, settings
+from experiments import config_flags, preset_files, settings
 from tff_momentum.catalogue import ALGORITHMS
 
 
@@ -27,7 +27,7 @@ def main(argv: list[str]) -> None:
   """Reads the flags; imports TensorFlow only once they are right."""
   settings.define_flags()
   try:
-    settings.parse(preset_files.expand(argv))
+    settings.parse(preset_files.expand(config_flags.expand(argv)))
     if flags.FLAGS["help"].value or flags.FLAGS.list:
       signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     if flags.FLAGS["help"].value:

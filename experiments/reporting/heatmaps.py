@@ -70,7 +70,9 @@ def _where(setting: Setting, names: Sequence[str]) -> str:
 def _draw(title, table, texts, x_axis, y_axis, metric) -> plt.Figure:
   (x_name, xs), (y_name, ys) = x_axis, y_axis
   with plt.rc_context({**RC, "axes.grid": False}):
-    figure, axes = plt.subplots(figsize=(2.4 + 1.05 * len(xs), 1.5 + 0.72 * len(ys)))
+    # No smaller than the other figures beside it on the page, where all are as wide.
+    width, height = max(6.4, 2.4 + 1.05 * len(xs)), max(2.6, 1.5 + 0.72 * len(ys))
+    figure, axes = plt.subplots(figsize=(width, height))
     colours = plt.get_cmap("cividis" if metric.larger_is_better else "cividis_r")
     image = axes.imshow(table, cmap=colours.with_extremes(bad="#EEEEEE"), aspect="auto")
     for (i, j), text in np.ndenumerate(texts):
@@ -81,8 +83,8 @@ def _draw(title, table, texts, x_axis, y_axis, metric) -> plt.Figure:
       )
     axes.set_xticks(range(len(xs)), [tick(x) for x in xs])
     axes.set_xlabel(plain(x_name))
-    axes.set_yticks(range(len(ys)), [tick(y) for y in ys] if y_name else [""] * len(ys))
-    axes.set_ylabel(plain(y_name or ""))
+    axes.set_yticks(range(len(ys)) if y_name else [], [tick(y) for y in ys] if y_name else [])
+    axes.set_ylabel(plain(y_name))
     axes.spines[:].set_visible(False)
     axes.set_title(plain(title))
     figure.colorbar(image, ax=axes, label=plain(metric.axis), pad=0.03)
