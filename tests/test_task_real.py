@@ -72,11 +72,11 @@ class TestCache:
   @pytest.mark.parametrize("name", NINE)
   def test_trains_on_real_clients(self, name):
     """Rounds of the paper's model on real clients lower the loss of those clients."""
-    task = load(name, max_examples_per_client=32)
+    task = load(name, num_clients=3, max_examples_per_client=32)
     rate = task.defaults.client_learning_rate / 3  # a paper's rate is for whole clients
     process = build_process(algorithms.builder("fedavg")(client_learning_rate=rate), task.model)
-    rounds = loop.rounds(process, task, total_rounds=6, participation=lambda t: [0, 1, 2],
-                         client_batch_size=8, rounds_per_eval=0)  # fmt: skip
+    rounds = loop.rounds(process, task, total_rounds=6, clients_per_round=3, client_batch_size=8,
+                         rounds_per_eval=0)  # fmt: skip
     losses = [finished.row["train/loss"] for finished in rounds]
     print(name, [round(loss, 3) for loss in losses])
     assert losses[-1] < losses[0]
