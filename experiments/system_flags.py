@@ -10,7 +10,8 @@ from tff_momentum.catalogue import ALGORITHMS
 from tff_momentum.simulation import clock, laws
 
 PATTERNS = ("uniform", "cyclic", "availability", "proportional", "same")
-MAX_STALENESS = 20  # unless the flag says otherwise
+# Of asynchronous clients, unless the flags say otherwise.
+MAX_STALENESS, CLIENT_SPEED = 20, "lognormal(1, 0.5)"
 # The laws, and what every number of theirs must be.
 LAWS: dict[str, dict[str, float]] = {
   "client_speed": dict(above=0),
@@ -33,7 +34,8 @@ def define(module: str) -> None:
   numbers("dropout_rate", 0.0, "The chance of a client to download the model and never report.")
   texts("client_steps_law", None, "A law: each client's local steps, in the place of epochs.")
   texts("client_speed", None, "A law: each client's local steps a virtual second, as in "
-        "lognormal(1, 0.5), uniform(1, 4), 2, or trace:FILE. Turns virtual time on.")  # fmt: skip
+        "lognormal(1, 0.5), uniform(1, 4), 2, or trace:FILE. Turns virtual time on; default with --async: "
+        f"{CLIENT_SPEED}.")  # fmt: skip
   numbers("deadline", None, "Virtual seconds after which a round leaves out who is late.")
   numbers(
     "over_selection", None, "Select so many times more clients, and take the first to report."
@@ -75,7 +77,7 @@ def resolve(given: Any) -> dict[str, Any]:
   if asynchronous:
     found["max_staleness"] = found["max_staleness"] or MAX_STALENESS
     found["stale"] = found["stale"] or "drop"
-    found["client_speed"] = found["client_speed"] or "lognormal(1, 0.5)"
+    found["client_speed"] = found["client_speed"] or CLIENT_SPEED
   elif found["deadline"] or found["over_selection"]:
     found["client_speed"] = found["client_speed"] or "1"
   return {"async": asynchronous or None, **found, "dropout_rate": found["dropout_rate"] or None}

@@ -206,3 +206,10 @@ def test_local_ghbm_under_cyclic_participation_is_ghbm():
 def test_steps_for_a_process_that_takes_none_are_refused():
   with pytest.raises(ValueError, match="uneven=True"):
     run_loop("fedavg", lambda t: participation.Cohort([0, 1], steps=[2, 3]), 1)
+
+
+def test_an_update_that_is_too_old_is_refused():
+  with pytest.raises(ValueError, match="max_staleness=2 rounds ago; found one from 3"):
+    run_loop(
+      "autofedavg", lambda t: participation.Cohort([0, 1], staleness=[0, 3]), 1, max_staleness=2
+    )

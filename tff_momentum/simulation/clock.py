@@ -33,7 +33,7 @@ class Pace:
     self._usual_steps = usual_steps
 
   def seconds(self, client: int, steps: int | None) -> float:
-    """How long the client takes for so many steps; asking costs as much as taking one."""
+    """How long the client takes for so many steps; to find out that it has no data, as long as for one."""
     count = self._usual_steps(client) if steps is None else steps
     return max(count, 1) / float(self._speeds[client])
 

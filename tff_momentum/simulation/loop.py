@@ -247,6 +247,12 @@ def _told(process: FederatedProcess, cohort: Cohort) -> list[dict[str, Any]]:
         f"The participation gives clients {name} of their own; expected a process that takes them: "
         "build it with LocalWork(uneven=True), or of an asynchronous algorithm."
       )
+  oldest, limit = max(cohort.staleness or [0]), process.algorithm.max_staleness
+  if oldest > limit:
+    raise ValueError(
+      f"Expected clients that started up to max_staleness={limit} rounds ago; found one from {oldest} "
+      "rounds ago: build the algorithm with a larger max_staleness."
+    )
   columns = {n: said[n] or [0] * len(cohort.clients) for n in said if takes[n]}
   return [
     {name: np.int32(values[k]) for name, values in columns.items()}
