@@ -144,7 +144,11 @@ def _real(folder: pathlib.Path, side: int, num_clients: int | None, limit: int |
   train, test = folder / "train", folder / "test.tfRecord"
   for path in (train, test):
     if not path.exists():
-      raise cache.missing(f"TFF's {folder.name}", path, "it takes TFF's own script and days")
+      raise cache.missing(
+        f"TFF's {folder.name}",
+        path,
+        "hundreds of gigabytes are fetched on request alone: python experiments/data.py fetch",
+      )
   users = sorted(path.name for path in train.iterdir() if path.is_file())[:num_clients]
   if not users:
     raise DataError(f"{train} holds no clients at all; expected a TFRecord file for each user.")
