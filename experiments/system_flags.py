@@ -57,9 +57,8 @@ def resolve(given: Any) -> dict[str, Any]:
   """The values as they will be used, None for what is not; raises ValueError for what does not fit."""
   found = {name: given[name].value for name in (*ONLY_ASYNCHRONOUS, *ONLY_SYNCHRONOUS, "availability",
            "day", "dropout_rate", "client_steps_law", "client_speed")}  # fmt: skip
-  asynchronous = given["async"].value
-  if asynchronous is None:
-    asynchronous = ALGORITHMS[given.algo].asynchronous
+  by_itself = ALGORITHMS[given.algo].asynchronous
+  asynchronous = by_itself if given["async"].value is None else given["async"].value
   for name in ONLY_SYNCHRONOUS if asynchronous else ONLY_ASYNCHRONOUS:
     if found[name] is not None:
       way = "synchronous rounds: leave it out, or use --noasync" if asynchronous else "--async"
@@ -80,7 +79,11 @@ def resolve(given: Any) -> dict[str, Any]:
     found["client_speed"] = found["client_speed"] or CLIENT_SPEED
   elif found["deadline"] or found["over_selection"]:
     found["client_speed"] = found["client_speed"] or "1"
-  return {"async": asynchronous or None, **found, "dropout_rate": found["dropout_rate"] or None}
+  return {
+    "async": asynchronous if by_itself else asynchronous or None,
+    **found,
+    "dropout_rate": found["dropout_rate"] or None,
+  }
 
 
 def _check_numbers(found: dict[str, Any]) -> None:
