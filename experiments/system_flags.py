@@ -65,14 +65,16 @@ def resolve(given: Any) -> dict[str, Any]:
       raise ValueError(f"--{name} is for {way}; found {found[name]!r}.")
   _check_numbers(found)
   _check_laws(found, given)
-  by_the_day = asynchronous or found["participation"] == "availability"
-  for name in ("availability", "day"):
-    if found[name] is not None and not by_the_day:
-      raise ValueError(f"--{name} is for --participation=availability or --async; found neither.")
-  if found["participation"] == "availability" and found["availability"] is None:
-    found["availability"] = "uniform(0.2, 0.8)"
-  if found["availability"] is not None and found["day"] is None:
-    found["day"] = 24.0
+  if found["participation"] == "availability":
+    found["availability"] = found["availability"] or "uniform(0.2, 0.8)"
+  elif found["availability"] is not None and not asynchronous:
+    raise ValueError(
+      "--availability is for --participation=availability or --async; found neither."
+    )
+  if found["availability"] is not None:
+    found["day"] = found["day"] or 24.0
+  elif found["day"] is not None:
+    raise ValueError("--day is for --participation=availability or --availability; found neither.")
   if asynchronous:
     found["max_staleness"] = found["max_staleness"] or MAX_STALENESS
     found["stale"] = found["stale"] or "drop"

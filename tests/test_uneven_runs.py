@@ -25,6 +25,7 @@ QUICK = {
   "a deadline without rounds": (["--async", "--deadline=3"], ["--deadline", "--noasync"]),
   "a cycle without rounds": (["--async", "--participation=cyclic"], ["--participation"]),
   "a day of nobody's": (["--day=3"], ["--day", "--participation=availability"]),
+  "an hour of nobody's": (["--availability=0.5"], ["--availability", "--async"]),
   "no over-selection": (["--over_selection=0.5"], ["--over_selection", "at least 1"]),
 }  # fmt: skip
 
