@@ -136,7 +136,7 @@ def general_momentum(
 def server_momentum(
   local_delta: Any, server_update: Any, client_weighting: str, momentum: Any = None
 ) -> Algorithm:
-  """The clients upload Δ = local_delta(client, x); the server keeps one direction (as a gradient: momentum)."""
+  """The clients upload Δ = local_delta(client, x); the server keeps one direction (`momentum`)."""
 
   def client_update(client, x, state):
     return Update(upload=local_delta(client, x))
