@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 
 from experiments import data, labels
-from tests.test_task_caches import GOOD, write_database
+from tests.test_task_caches import write_stackoverflow
 
 
 @pytest.fixture
 def cache(tmp_path):
-  path = tmp_path / "tff" / "stackoverflow.sqlite"
-  write_database(path, GOOD)
-  path.with_suffix(".word_count").write_text("how 9\ndo 8\ni 7\ntrain 3\nit 2\n")
-  path.with_suffix(".tag_count").write_text('{"python": 5, "tff": 2}')
+  write_stackoverflow(tmp_path)
   return tmp_path
 
 

@@ -47,13 +47,18 @@ def write_database(path: pathlib.Path, splits, example=POST, metadata=None):
 GOOD = {"train": {"ann": 30, "bob": 20}, "heldout": {"cy": 4}, "test": {"ann": 5, "dee": 6}}
 
 
-@pytest.fixture
-def cache(tmp_path):
-  path = tmp_path / "tff" / "stackoverflow.sqlite"
+def write_stackoverflow(folder: pathlib.Path) -> pathlib.Path:
+  """A small cache of all that the tasks of Stack Overflow read; returns the database."""
+  path = folder / "tff" / "stackoverflow.sqlite"
   write_database(path, GOOD)
   path.with_suffix(".word_count").write_text("how 9\ndo 8\ni 7\ntrain 3\nit 2\n")
   path.with_suffix(".tag_count").write_text('{"python": 5, "tff": 2}')
   return path
+
+
+@pytest.fixture
+def cache(tmp_path):
+  return write_stackoverflow(tmp_path)
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ The padding (token 0) stands at the end of a sequence, and no position looks ahe
 positions out of the loss is all the masking there is to do.
 """
 
+import functools
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -15,57 +16,35 @@ def next_word(tokens: int) -> "tf.keras.Model":
   4,050,748 parameters for 10,004 tokens.
   """
   L = tf.keras.layers
-  return tf.keras.Sequential(
-    [
-      L.InputLayer((None,), dtype=tf.int32),
-      L.Embedding(tokens, 96),
-      L.LSTM(670, return_sequences=True),
-      L.Dense(96),
-      L.Dense(tokens),
-    ]
-  )
+  return _tokens_to_logits(tokens, 96, L.LSTM(670, return_sequences=True), L.Dense(96))
 
 
 def next_characters(tokens: int) -> "tf.keras.Model":
   """McMahan et al.'s Shakespeare model: embed 8, two LSTMs of 256: 820,522 parameters for 90 tokens."""
-  L = tf.keras.layers
-  return tf.keras.Sequential(
-    [
-      L.InputLayer((None,), dtype=tf.int32),
-      L.Embedding(tokens, 8),
-      L.LSTM(256, return_sequences=True, kernel_initializer="he_normal"),
-      L.LSTM(256, return_sequences=True, kernel_initializer="he_normal"),
-      L.Dense(tokens),
-    ]
+  lstm = functools.partial(
+    tf.keras.layers.LSTM, 256, return_sequences=True, kernel_initializer="he_normal"
   )
+  return _tokens_to_logits(tokens, 8, lstm(), lstm())
 
 
 def one_character_lstm(tokens: int) -> "tf.keras.Model":
   """[000]'s Shakespeare model: embed 8, two LSTMs of 100, one character: 132,720 parameters for 80."""
   L = tf.keras.layers
-  return tf.keras.Sequential(
-    [
-      L.InputLayer((None,), dtype=tf.int32),
-      L.Embedding(tokens, 8),
-      L.LSTM(100, return_sequences=True),
-      L.LSTM(100),
-      L.Dense(tokens),
-    ]
-  )
+  return _tokens_to_logits(tokens, 8, L.LSTM(100, return_sequences=True), L.LSTM(100))
 
 
 def one_character_gru(tokens: int) -> "tf.keras.Model":
   """[001]'s Shakespeare model: embed 8, two GRUs of 128, one character: 162,887 parameters for 79."""
   L = tf.keras.layers
-  return tf.keras.Sequential(
-    [
-      L.InputLayer((None,), dtype=tf.int32),
-      L.Embedding(tokens, 8),
-      L.GRU(128, return_sequences=True),
-      L.GRU(128),
-      L.Dense(tokens),
-    ]
-  )
+  return _tokens_to_logits(tokens, 8, L.GRU(128, return_sequences=True), L.GRU(128))
+
+
+def _tokens_to_logits(
+  tokens: int, embedding: int, *between: "tf.keras.layers.Layer"
+) -> "tf.keras.Model":
+  L = tf.keras.layers
+  ends = [L.InputLayer((None,), dtype=tf.int32), L.Embedding(tokens, embedding)]
+  return tf.keras.Sequential([*ends, *between, L.Dense(tokens)])
 
 
 def token_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
