@@ -14,8 +14,8 @@ def define(module: str) -> None:
   flags.DEFINE_list("diagnostics", [], f"What to measure: {', '.join(NAMES)}.", module_name=module)
   flags.DEFINE_integer("diagnostics_period", 10, "Measure in every so many rounds.", lower_bound=1,
                        module_name=module)  # fmt: skip
-  flags.DEFINE_integer("diagnostics_clients", 20, "Take the full gradient over so many clients, drawn "
-                       "anew each time; as many as there are means all.", lower_bound=1,
+  flags.DEFINE_integer("diagnostics_clients", None, "Take the full gradient over so many clients, drawn "
+                       "anew each time; default: as many as the round has.", lower_bound=1,
                        module_name=module)  # fmt: skip
   flags.DEFINE_integer("diagnostics_cohorts", 1, "Draw so many cohorts beside the round's own for the "
                        "variance.", lower_bound=1, module_name=module)  # fmt: skip

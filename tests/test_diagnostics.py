@@ -69,7 +69,7 @@ def compiled(name, **work):
 def test_drift_and_alpha_agree_with_the_oracle(name, full):
   process = compiled(name, epochs=2)
   measured = LockStep(process, gradients="full" if full else "batch")(
-    process.initialize(), clients(first_states(process))
+    process.initialize(), clients(first_states(process))()
   )
   _, step, parts = CASES[name]
   problem = harness.oracle_problem(epochs=2, weight_decay=DECAY)
@@ -90,7 +90,7 @@ def test_the_walk_is_the_algorithms_own():
   process = compiled("fedavg", steps=5)
   state = process.initialize()
   cohort = clients(first_states(process))
-  walked = LockStep(process)(state, cohort)
+  walked = LockStep(process)(state, cohort())
   after = process.next(state, cohort()).state
   mean = np.mean([harness.flatten(y) for y in walked.models], axis=0)
   np.testing.assert_allclose(mean, harness.flatten(process.weights(after)), rtol=1e-6, atol=1e-7)
@@ -103,8 +103,8 @@ def test_cosine_distance_agrees_with_all_pairs():
   expected = oracle.cosine_distance([path[-1][0] for path in paths.values()])
   cosine = CosineDistance(process)
   cohort = clients(first_states(process))
-  assert cosine(process.initialize(), cohort) == pytest.approx(expected, rel=1e-4)
-  walked = LockStep(process, alpha=False)(process.initialize(), cohort)
+  assert cosine(process.initialize(), cohort()) == pytest.approx(expected, rel=1e-4)
+  walked = LockStep(process, alpha=False)(process.initialize(), cohort())
   assert cosine.between(walked.models) == pytest.approx(expected, rel=1e-4)
   assert cosine.between(walked.models[:1]) == 0
 
@@ -114,10 +114,10 @@ def test_gradient_and_dissimilarity_agree_with_the_oracle():
   problem = harness.oracle_problem(weight_decay=DECAY)
   cohort = clients(first_states(process))
   expected = oracle.dissimilarity(problem, PRESENT, problem.x0)
-  measured = Dissimilarity(process, iterations=16)(process.initialize(), cohort)
+  measured = Dissimilarity(process, iterations=16)(process.initialize(), cohort())
   assert measured == pytest.approx(expected, rel=1e-3)
   mean = np.mean([oracle.full_gradient(problem, i, problem.x0) for i in PRESENT], axis=0)
-  found = FullGradient(process)(process.initialize(), cohort)
+  found = FullGradient(process)(process.initialize(), cohort())
   assert found == pytest.approx({"gradient_norm": np.linalg.norm(mean)}, rel=1e-5)
 
 
@@ -172,7 +172,7 @@ def test_drift_on_quadratics_has_its_closed_form():
       own = (1 - 0.2 * a) ** k * (d0 + b / a) - b / a
       shadow = (1 - 0.2 * problem.curvature) ** k * d0
       total += np.sum((own - shadow) ** 2) / (6 * 4)
-  measured = LockStep(process)(process.initialize(), cohort)
+  measured = LockStep(process)(process.initialize(), cohort())
   assert measured.drift == pytest.approx(total, rel=1e-4)
   assert measured.drift > 0.05
 
@@ -180,34 +180,34 @@ def test_drift_on_quadratics_has_its_closed_form():
 @pytest.mark.parametrize("name", ["ghbm", "scaffold", "mime", "fedavg_lm"])
 def test_no_drift_in_one_step_nor_among_identical_clients(name):
   _, process, cohort = quadratic_process(name, local_steps=1)
-  measured = LockStep(process)(process.initialize(), cohort)
+  measured = LockStep(process)(process.initialize(), cohort())
   assert measured.drift == 0
   assert measured.alpha is None
   _, process, cohort = quadratic_process(
     name, gradient_dissimilarity=0.0, hessian_dissimilarity=0.0
   )
-  assert LockStep(process)(process.initialize(), cohort).drift == pytest.approx(0, abs=1e-10)
+  assert LockStep(process)(process.initialize(), cohort()).drift == pytest.approx(0, abs=1e-10)
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedadc"])
 def test_alpha_is_zero_where_all_clients_have_one_hessian(name):
   _, process, cohort = quadratic_process(name, hessian_dissimilarity=0.0)
-  assert LockStep(process)(process.initialize(), cohort).alpha == pytest.approx(0, abs=1e-4)
+  assert LockStep(process)(process.initialize(), cohort()).alpha == pytest.approx(0, abs=1e-4)
   _, process, cohort = quadratic_process(name)
-  assert LockStep(process)(process.initialize(), cohort).alpha > 1e-3
+  assert LockStep(process)(process.initialize(), cohort()).alpha > 1e-3
 
 
 def test_dissimilarity_on_quadratics_is_what_the_task_was_made_with():
   task, process, cohort = quadratic_process(gradient_dissimilarity=0.7, hessian_dissimilarity=0.15)
   measure, state = Dissimilarity(process), process.initialize()
   optimum = np.array(task.details["optimum"], np.float32)
-  at_optimum = measure(state._replace(server=(optimum,)), cohort)
+  at_optimum = measure(state._replace(server=(optimum,)), cohort())
   assert at_optimum["G"] == pytest.approx(0.7, abs=1e-4)
   assert at_optimum["delta"] == pytest.approx(0.15, abs=1e-4)
   _, process, cohort = quadratic_process(hessian_dissimilarity=0.0)
   d = -np.array(task.details["optimum"])  # ∇f = a d, and ∇f_i = a d ± G u_i
   gradient = np.geomspace(0.2, 1.0, 5) * d
-  measured = Dissimilarity(process)(process.initialize(), cohort)
+  measured = Dissimilarity(process)(process.initialize(), cohort())
   assert measured["G"] == pytest.approx(1.0, abs=1e-4)
   assert measured["B"] == pytest.approx(np.sqrt(1 + 1 / np.sum(gradient**2)), abs=1e-4)
   assert measured["delta"] == pytest.approx(0, abs=1e-4)

@@ -166,7 +166,7 @@ def check_momentum(name):
 
   for _ in range(60):
     state = process.next(state, clients()).state
-  found = FullGradient(process)(state, clients)
+  found = FullGradient(process)(state, clients())
   assert found["momentum_cosine"] == pytest.approx(1, abs=1e-3)
   assert found["momentum_error"] < 0.02 * found["gradient_norm"]
 

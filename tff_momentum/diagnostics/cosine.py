@@ -6,7 +6,7 @@ The right-hand side takes two passes over the clients instead of all pairs, and 
 models are nearly the same.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,9 @@ class CosineDistance:
     self._between = _between(process.model.weights_spec)
     self._models = _models(LocalSteps(process), *process.next.type_signature.parameter)
 
-  def __call__(self, state: ProcessState, clients: Callable[[], Sequence[ClientInput]]) -> float:
-    """The distance between the models that a cohort trains from this state."""
-    models, steps = self._models(state, clients())
+  def __call__(self, state: ProcessState, clients: Sequence[ClientInput]) -> float:
+    """The distance between the models that a cohort trains from this state, its data unread."""
+    models, steps = self._models(state, list(clients))
     return self.between([y for y, count in zip(models, steps, strict=True) if count])
 
   def between(self, models: Sequence[Any]) -> float:

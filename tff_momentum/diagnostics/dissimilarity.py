@@ -41,11 +41,9 @@ class Dissimilarity:
     self._products = _products(process)
     self._shapes = [w.shape for w in process.model.initial_weights]
 
-  def __call__(
-    self, state: ProcessState, clients: Callable[[], Sequence[ClientInput]]
-  ) -> dict[str, float]:
+  def __call__(self, state: ProcessState, clients: Sequence[ClientInput]) -> dict[str, float]:
     """G, B and δ at the state's model."""
-    measured, present = self._gradients(state, clients())
+    measured, present = self._gradients(state, list(clients))
     G2, mean_square, norm_square = (float(measured[name]) for name in ("G2", "each", "mean"))
     delta = self.delta(state, clients, [i for i, there in enumerate(present) if there])
     B = float(np.sqrt(mean_square / norm_square)) if norm_square > 0 else float("inf")
@@ -54,11 +52,11 @@ class Dissimilarity:
   def delta(
     self,
     state: ProcessState,
-    clients: Callable[[], Sequence[ClientInput]],
+    clients: Sequence[ClientInput],
     numbers: Sequence[int],
   ) -> float:
     """max ‖H_i − H‖ over the clients with these numbers, H being the mean over all that are given."""
-    cohort = list(clients())
+    cohort = list(clients)
     start = np.random.default_rng(self._seed).normal(
       size=sum(int(np.prod(s)) for s in self._shapes)
     )

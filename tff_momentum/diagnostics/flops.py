@@ -6,7 +6,7 @@ with p gradients a step, q full gradients a round and C operations a step for ea
 counted by letting the algorithm's own `client_update` run on a client that only counts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,9 +65,9 @@ class Flops:
 
     self._measure = measure
 
-  def __call__(self, state: ProcessState, clients: Callable[[], Sequence[ClientInput]]) -> float:
+  def __call__(self, state: ProcessState, clients: Sequence[ClientInput]) -> float:
     """The mean over these clients."""
-    return float(self._measure(state, clients()))
+    return float(self._measure(state, list(clients)))
 
 
 def cost(process: FederatedProcess) -> Cost:

@@ -6,7 +6,7 @@ with m = `Algorithm.momentum`, the momentum in the units of one gradient.
 """
 
 import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,9 @@ class FullGradient:
       self.columns += ["momentum_norm", "momentum_error", "momentum_cosine"]
     self._measure = _measure(process)
 
-  def __call__(
-    self, state: ProcessState, clients: Callable[[], Sequence[ClientInput]]
-  ) -> dict[str, float]:
+  def __call__(self, state: ProcessState, clients: Sequence[ClientInput]) -> dict[str, float]:
     """What these clients' data say of a state."""
-    measured = self._measure(state, clients())
+    measured = self._measure(state, list(clients))
     return {name: float(measured[name]) for name in self.columns}
 
 

@@ -11,7 +11,7 @@ take is measured over those that do.
 """
 
 import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +47,7 @@ class _Told(NamedTuple):
   mean_y: Any  # ȳ^k
 
 
-class _Stepped(NamedTuple):
+class Stepped(NamedTuple):
   """Everybody one step further, and what the step showed."""
 
   carries: Any
@@ -81,32 +81,54 @@ class LockStep:
     """
     checks.one_of("gradients", gradients, GRADIENTS)
     self._steps = LocalSteps(process)
+    self._read = _read(self._steps, *process.next.type_signature.parameter)
     self._begin = _begin(self._steps, *process.next.type_signature.parameter)
     self._step = _step(self._steps, self._begin, drift, alpha, full=gradients == "full")
 
-  def __call__(self, state: ProcessState, clients: Callable[[], Sequence[ClientInput]]) -> Walked:
+  def __call__(self, state: ProcessState, clients: Sequence[ClientInput]) -> Walked:
     """Walks with a cohort from a state.
 
     Args:
       state: of the process.
-      clients: () -> the cohort, each time with data sets that nobody has read from yet: they are
-        shuffled anew when they are read again.
+      clients: the cohort, with data sets that nobody has read from: they are shuffled anew each time.
     """
-    told, carries, counts = self._begin(state, clients())
-    drift, ratios = 0.0, []
-    for k in range(int(np.max(counts, initial=0))):
-      cohort = clients()
-      again = clients() if self._steps.read_data else cohort
-      stepped = self._step(told._replace(k=np.int32(k)), cohort, again, carries)
-      told = told._replace(shadow=stepped.shadow, mean_y=stepped.mean_y)
-      carries = stepped.carries
+    drift, ratios, models = 0.0, [], []
+    for k, (stepped, latest) in enumerate(self.walk(state, clients)):
+      models = latest
       drift += float(stepped.distance)
       if k and float(stepped.single) > 0:  # at k = 0 all clients are in one place, and α is 0/0
         ratios.append((float(stepped.summed) / float(stepped.single), float(stepped.walking)))
-    models = [self._steps.unpacked(c) for c, count in zip(carries, counts, strict=True) if count]
     alpha = max((ratio for ratio, _ in ratios), default=None)
     alpha_per_client = max((ratio / n for ratio, n in ratios), default=None)
     return Walked(drift / max(1, len(models)), alpha, alpha_per_client, models)
+
+  def walk(
+    self, state: ProcessState, clients: Sequence[ClientInput]
+  ) -> Iterator[tuple[Stepped, list[Any]]]:
+    """Yields what each step shows, and the models after it of the clients that have data."""
+    cohort = list(clients)
+    batches = self._read(state, cohort)
+    told, carries, counts = self._begin(state, cohort)
+    for k in range(int(np.max(counts, initial=0))):
+      stepped = self._step(told._replace(k=np.int32(k)), cohort, batches, carries)
+      told = told._replace(shadow=stepped.shadow, mean_y=stepped.mean_y)
+      carries = stepped.carries
+      there = (carry for carry, count in zip(carries, counts, strict=True) if count)
+      yield stepped, [self._steps.unpacked(carry) for carry in there]
+
+
+def _read(steps: LocalSteps, state_type: Any, clients_type: Any) -> tff.Computation:
+  """(state@SERVER, clients@CLIENTS) -> the `Batches` of each client, which are then read step by step."""
+
+  @tff.tensorflow.computation(state_type.member.round, clients_type.member)
+  def batches(t, client):
+    return steps.batches(t, client)
+
+  @tff.federated_computation(state_type, clients_type)
+  def read(state, clients):
+    return tff.federated_map(batches, (tff.federated_broadcast(state.round), clients))
+
+  return read
 
 
 def _begin(steps: LocalSteps, state_type: Any, clients_type: Any) -> tff.Computation:
@@ -151,14 +173,14 @@ def _begin(steps: LocalSteps, state_type: Any, clients_type: Any) -> tff.Computa
 def _step(
   steps: LocalSteps, begin: tff.Computation, drift: bool, alpha: bool, *, full: bool
 ) -> tff.Computation:
-  """(told@SERVER, clients, the same for what they read before their first step, carries) -> `_Stepped`."""
+  """(told@SERVER, clients, their `Batches`, their carries@CLIENTS) -> `Stepped`."""
   _, clients_type = begin.type_signature.parameter
   told_type, carries_type, _ = begin.type_signature.result
   client_type, carry_type = clients_type.member, carries_type.member
 
-  @tff.tensorflow.computation(told_type.member, client_type, client_type, carry_type)
-  def take(told, client, again, carry):
-    step, start = steps.begin(told.message, told.round, again)
+  @tff.tensorflow.computation(told_type.member, client_type, steps.batches_type, carry_type)
+  def take(told, client, batches, carry):
+    step, start = steps.begin(told.message, told.round, client)
     own, shadow = (tf.nest.pack_sequence_as(start, each) for each in (carry, told.shadow))
     plain = steps.client(told.round, client)
     y = steps.iterate(own)
@@ -169,10 +191,10 @@ def _step(
       error = trees.subtract(grad(y), grad(told.mean_y)) if alpha else ()
       return step(shadow, grad) if drift else shadow, error
 
-    one = steps.one_step(told.k, told.round, client)
+    one = steps.one_step(told.k, batches, told.round, client)
     if full:
       own_next = one.steps(step, own)
-      gradient = _in_turn(plain.full_gradient, own_next)
+      gradient = _in_turn(plain.full_gradient, start)
       shadow_next, error = trees.where(walking > 0, beside(y, gradient), (shadow, nothing))
     else:
 
@@ -200,13 +222,18 @@ def _step(
     summed = trees.dot(error, error) if alpha else tf.zeros([])
     return _back_from_floats(shadow, carry_type), summed
 
-  @tff.federated_computation(told_type, clients_type, clients_type, carries_type)
-  def stepped(told, clients, again, carries):
-    taken = tff.federated_map(take, (tff.federated_broadcast(told), clients, again, carries))
+  @tff.federated_computation(
+    told_type,
+    clients_type,
+    tff.types.FederatedType(steps.batches_type, tff.CLIENTS),
+    carries_type,
+  )
+  def stepped(told, clients, batches, carries):
+    taken = tff.federated_map(take, (tff.federated_broadcast(told), clients, batches, carries))
     error = tff.federated_sum(taken.error) if alpha else tff.federated_value((), tff.SERVER)
     shadow = tff.federated_mean(taken.shadow, taken.walking)
     shadow, summed = tff.federated_map(at_server, (shadow, error))
-    return _Stepped(
+    return Stepped(
       carries=taken.carry,
       shadow=shadow,
       mean_y=tff.federated_mean(taken.y, taken.after),

@@ -16,7 +16,7 @@ from tff_momentum.diagnostics.dissimilarity import Dissimilarity
 from tff_momentum.diagnostics.flops import Flops
 from tff_momentum.diagnostics.gradient import FullGradient
 from tff_momentum.diagnostics.lockstep import LockStep
-from tff_momentum.process import ClientInput, FederatedProcess, ProcessState
+from tff_momentum.process import FederatedProcess, ProcessState
 from tff_momentum.simulation import seeds
 from tff_momentum.simulation.loop import Visit
 
@@ -38,7 +38,7 @@ class Measure:
     *,
     period: int = 10,
     seed: int = 0,
-    sample: int = 20,
+    sample: int | None = None,
     cohorts: int = 1,
     gradients: str = "batch",
   ):
@@ -50,14 +50,16 @@ class Measure:
       names: of `NAMES`.
       period: measures in every so many rounds.
       seed: of the run.
-      sample: how many clients, drawn anew each time, the full gradient is taken over; all if it is as many.
+      sample: how many clients, drawn anew each time, the full gradient is taken over: all where that
+        many are asked for, as many as the round has if None.
       cohorts: how many cohorts are drawn beside the round's own for the variance.
       gradients: "batch" or "full", as `LockStep` takes it.
     """
     for name in names:
       checks.one_of("diagnostics", name, tuple(NAMES))
     checks.integer("diagnostics_period", period, at_least=1)
-    checks.integer("diagnostics_clients", sample, at_least=1)
+    if sample is not None:
+      checks.integer("diagnostics_clients", sample, at_least=1)
     checks.integer("diagnostics_cohorts", cohorts, at_least=1)
     self._process, self._clients, self._names = process, clients, tuple(dict.fromkeys(names))
     self._period, self._seed, self._sample, self._cohorts = period, seed, sample, cohorts
@@ -89,9 +91,7 @@ class Measure:
       return {}
     found: dict[str, float] = {}
 
-    def cohort() -> Sequence[ClientInput]:
-      return visit.inputs(visit.cohort)
-
+    cohort = list(visit.inputs(visit.cohort))  # unread, for whoever needs the batches in order
     models = None
     if self._lock_step:
       walked = self._lock_step(visit.before, cohort)
@@ -104,8 +104,8 @@ class Measure:
     elif self._cosine:
       found["cosine"] = self._cosine(visit.before, cohort)
     if self._gradient:
-      ids = self._drawn(self._sample, visit.round, 0)
-      found.update(self._gradient(visit.before, lambda: visit.inputs(ids)))
+      ids = self._drawn(self._sample or len(visit.cohort), visit.round, 0)
+      found.update(self._gradient(visit.before, visit.inputs(ids)))
     if self._flops:
       found["flops"] = self._flops(visit.before, cohort)
     if self._dissimilarity:

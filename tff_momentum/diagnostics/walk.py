@@ -6,9 +6,11 @@ algorithm's own `client_update` with a client that stops there, and takes the st
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_momentum import trees
 from tff_momentum.algorithm import Exchange
 from tff_momentum.exchanges import trip
 from tff_momentum.local import Client
@@ -22,6 +24,13 @@ class Walk(NamedTuple):
   start: Any
 
 
+class Batches(NamedTuple):
+  """The batches of a client's local steps, put together; batch k ends before the example `ends[k]`."""
+
+  joined: Any
+  ends: Any
+
+
 class _Reached(Exception):
   def __init__(self, walk: Walk):
     super().__init__()
@@ -29,21 +38,10 @@ class _Reached(Exception):
 
 
 class _Starting(Client):
-  """A client that stops where its local steps would begin, and knows whether it has read its data."""
-
-  has_read = False
+  """A client that stops where its local steps would begin."""
 
   def steps(self, step, start):
     raise _Reached(Walk(step, start))
-
-  @property
-  def num_examples(self):
-    self.has_read = True
-    return super().num_examples
-
-  def _fold(self, *arguments):
-    self.has_read = True
-    return super()._fold(*arguments)
 
 
 class _Ending(Client):
@@ -53,22 +51,50 @@ class _Ending(Client):
     raise _Reached(Walk(step, super().steps(step, start)))
 
 
+class _Collecting(Client):
+  """A client that reads the batches of all its local steps, in order."""
+
+  def batches(self):
+    """The batches put together, and where each of them ends."""
+    spec = self._model.batch_spec
+    nothing = tf.nest.map_structure(
+      lambda leaf: tf.zeros([0, *(size or 0 for size in leaf.shape[1:])], leaf.dtype), spec
+    )
+
+    def add(state, batch):
+      ends, so_far = state
+      joined = tf.cond(
+        tf.equal(tf.size(ends), 0),
+        lambda: batch,
+        lambda: tf.nest.map_structure(lambda a, b: tf.concat([a, b], 0), so_far, batch),
+      )
+      return tf.concat([ends, [tf.shape(tf.nest.flatten(joined)[0])[0]]], 0), joined
+
+    start = (tf.zeros([0], tf.int32), nothing)
+    ends, joined = self._first(self._steps_to_take()).reduce(start, add)
+    return Batches(joined, ends)
+
+
 class _OneStep(Client):
   """A client that takes one of its local steps, number `k`, and none where it has fewer."""
 
-  def __init__(self, k: tf.Tensor, *client: Any):
+  def __init__(self, k: tf.Tensor, batches: Batches, *client: Any):
     super().__init__(*client)
-    self._k = tf.cast(k, tf.int64)
+    self._k, (joined, ends) = k, batches
+    ends = tf.concat([[0], ends, [0]], 0)
+    here = tf.minimum(k, tf.size(ends) - 2)
+    self._batch = tf.nest.map_structure(lambda leaf: leaf[ends[here] : ends[here + 1]], joined)
+
+  def steps(self, step, start):
     # An epoch's last batch may be a smaller one, which is not worth compiling for.
-    within, value_and_grad = self._k % tf.maximum(self._batches(), 1), self._value_and_grad
-    full = within < self._batches() - 1
-    self._value_and_grad = lambda y, batch, seed, _: value_and_grad(y, batch, seed, full)
+    k, several = tf.cast(self._k, tf.int64), tf.maximum(self._batches(), 1)
+    full = k % several < several - 1
 
-  def _first(self, count):
-    return super()._first(count).skip(self._k).take(1)
+    def grad(y):
+      _, g = self._value_and_grad(y, self._batch, self._batch_seed(k), full)
+      return self._with_weight_decay(g, y)
 
-  def _batch_seed(self, k):
-    return super()._batch_seed(self._k + k)
+    return trees.where(k < self._steps_to_take(), step(start, grad), start)
 
 
 class LocalSteps:
@@ -79,7 +105,7 @@ class LocalSteps:
   Attributes:
     message_type: the TFF type of what the clients download in it.
     message: TFF computation (process state@SERVER, clients@CLIENTS) -> that message@SERVER.
-    read_data: whether the clients have read their data once before their first step; known after `begin`.
+    batches_type: the TFF type of `Batches`.
   """
 
   def __init__(self, process: FederatedProcess):
@@ -95,7 +121,12 @@ class LocalSteps:
         "algorithm do not; leave them out of --diagnostics, or choose another algorithm."
       )
     self._process = process
-    self.read_data = False
+    self.batches_type = tff.types.to_type(
+      Batches(
+        tff.types.tensorflow_to_type(process.model.batch_spec),
+        tff.types.TensorType(np.int32, [None]),
+      )
+    )
     self._carry: Any = None  # its structure matters alone
     self._exchange: Exchange = process.algorithm.exchanges[walks[0]]
     self.message_type = process.stages[walks[0]].message.type_signature.result
@@ -107,18 +138,21 @@ class LocalSteps:
 
   def begin(self, message: Any, t: tf.Tensor, client: ClientInput) -> Walk:
     """The step that the client would take, and where from."""
-    starting = _Starting(*self._arguments(t, client))
-    walk = self._reach(starting, message, client.state)
-    self.read_data, self._carry = starting.has_read, walk.start
+    walk = self._reach(_Starting(*self._arguments(t, client)), message, client.state)
+    self._carry = walk.start
     return walk
 
   def end(self, message: Any, t: tf.Tensor, client: ClientInput) -> Any:
     """The carry that all the client's steps lead to."""
     return self._reach(_Ending(*self._arguments(t, client)), message, client.state).start
 
-  def one_step(self, k: tf.Tensor, t: tf.Tensor, client: ClientInput) -> Client:
+  def batches(self, t: tf.Tensor, client: ClientInput) -> Batches:
+    """Reads the batches of the client's local steps: its data is shuffled anew when it is read again."""
+    return _Collecting(*self._arguments(t, client)).batches()
+
+  def one_step(self, k: tf.Tensor, batches: Batches, t: tf.Tensor, client: ClientInput) -> Client:
     """A client whose `steps` takes step k alone, on the batch of that step."""
-    return _OneStep(k, *self._arguments(t, client))
+    return _OneStep(k, batches, *self._arguments(t, client))
 
   def iterate(self, carry: Any) -> Any:
     """y, the first part of a carry that has the model's shapes."""
