@@ -4,7 +4,8 @@
     python experiments/curves.py "beta 0=runs/fedgbo_0" "beta 0.9=runs/fedgbo_0.9" \
         --column=diagnostics/cosine --output=cosine.png
 
-Unlike report.py it chooses nothing: no best hyperparameters, no mean over seeds. TensorFlow is not needed.
+Unlike report.py it chooses nothing: no best hyperparameters, no mean over seeds. Runs with one label share
+its colour. TensorFlow is not needed.
 """
 
 import argparse

