@@ -76,31 +76,18 @@ UNEVEN = ["--algo=scaffold", "--participation=cyclic", "--clients_per_round=2", 
 ASYNCHRONOUS = ["--algo=autofedgm", "--clients_per_round=3", "--server_learning_rate=4",
                 "--client_steps_law=uniform(1, 6)", "--think_time=lognormal(3, 1)", "--max_staleness=6",
                 "--dropout_rate=0.1"]  # fmt: skip
-# Folder and flags, in this order.
-RUNS = {
-  "whole": ("whole", [*UNEVEN, "--total_rounds=12"]),
-  "stopped": ("stopped", [*UNEVEN, "--total_rounds=5"]),
-  "resumed": ("stopped", [*UNEVEN, "--total_rounds=12"]),
-  "otherwise": ("stopped", [*UNEVEN, "--total_rounds=12", "--deadline=8"]),
-  "asynchronous": ("asynchronous", [*ASYNCHRONOUS, "--total_rounds=12"]),
-  "asynchronous, stopped": ("again", [*ASYNCHRONOUS, "--total_rounds=7"]),
-  "asynchronous, resumed": ("again", [*ASYNCHRONOUS, "--total_rounds=12"]),
-  "any algorithm": ("any", ["--algo=mime", "--async", "--total_rounds=4", "--compression=qsgd:8"]),
-  "stateful": ("stateful", ["--algo=scaffold", "--async", "--total_rounds=2"]),
-}
 
 
 class Runs:
-  def __init__(self, folder):
+  """Runs that have ended, one after the other: (folder, flags) by name."""
+
+  def __init__(self, folder, runs):
     self.folder = folder
     common = ["--num_clients=30", "--quiet", f"--root_output_dir={folder}", "--rounds_per_eval=4"]
-    self.said = answers_to(
-      {
-        name: [*common, f"--experiment_name={place}", *arguments]
-        for name, (place, arguments) in RUNS.items()
-      },
-      train=True,
-    )
+    commands = {
+      name: [*common, f"--experiment_name={place}", *flags] for name, (place, flags) in runs.items()
+    }
+    self.said = answers_to(commands, train=True)
 
   def rows(self, name):
     with open(self.folder / name / "metrics.csv", newline="") as file:
@@ -109,14 +96,27 @@ class Runs:
   def json(self, name, file):
     return json.loads((self.folder / name / file).read_text())
 
+  def assert_same(self, whole, stopped):
+    """The same numbers but for timings, and evaluations where the one was stopped."""
+    left, right = (
+      [{k: v for k, v in row.items() if not k.startswith(("seconds/", "eval/"))} for row in rows]
+      for rows in (self.rows(whole), self.rows(stopped))
+    )
+    assert len(left) == 12
+    assert left == right
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-  return Runs(tmp_path_factory.mktemp("runs"))
 
-
-def test_uneven_rounds_are_counted(runs):
-  assert runs.said["whole"] == "fine"
+def test_uneven_rounds_are_counted_and_resumed(tmp_path):
+  runs = Runs(
+    tmp_path,
+    {
+      "whole": ("whole", [*UNEVEN, "--total_rounds=12"]),
+      "stopped": ("stopped", [*UNEVEN, "--total_rounds=5"]),
+      "resumed": ("stopped", [*UNEVEN, "--total_rounds=12"]),
+      "otherwise": ("stopped", [*UNEVEN, "--total_rounds=12", "--deadline=8"]),
+    },
+  )
+  assert runs.said["whole"] == runs.said["resumed"] == "fine"
   rows, summary = runs.rows("whole"), runs.json("whole", "summary.json")
   skipped = [row for row in rows if row["clients"] == "0"]
   assert summary["rounds/skipped"] == len(skipped) > 0
@@ -127,38 +127,33 @@ def test_uneven_rounds_are_counted(runs):
     assert there == 3  # 1.4 times two clients, rounded up
   times = [float(row["virtual/seconds"]) for row in rows]
   assert times == sorted(times)
-
-
-@pytest.mark.parametrize(("one", "other"), [("whole", "stopped"), ("asynchronous", "again")])
-def test_a_resumed_run_has_the_same_numbers(runs, one, other):
-  whole, resumed = (
-    [{k: v for k, v in row.items() if not k.startswith(("seconds/", "eval/"))} for row in rows]
-    for rows in (runs.rows(one), runs.rows(other))  # which was evaluated where it was stopped
-  )
-  assert len(whole) == 12
-  assert whole == resumed
-
-
-def test_a_resumed_run_must_have_the_same_circumstances(runs):
+  runs.assert_same("whole", "stopped")
   assert "deadline was 9.0 and is now 8.0" in runs.said["otherwise"]
 
 
-def test_an_asynchronous_run(runs):
-  assert runs.said["asynchronous"] == "fine"
-  rows, config = runs.rows("asynchronous"), runs.json("asynchronous", "config.json")
+def test_asynchronous_runs_and_their_resuming(tmp_path):
+  runs = Runs(
+    tmp_path,
+    {
+      "whole": ("whole", [*ASYNCHRONOUS, "--total_rounds=12"]),
+      "stopped": ("stopped", [*ASYNCHRONOUS, "--total_rounds=7"]),
+      "resumed": ("stopped", [*ASYNCHRONOUS, "--total_rounds=12"]),
+      "any": ("any", ["--algo=mime", "--async", "--total_rounds=4", "--compression=qsgd:8"]),
+      "stateful": ("stateful", ["--algo=scaffold", "--async", "--total_rounds=2"]),
+    },
+  )
+  assert runs.said["whole"] == runs.said["resumed"] == runs.said["any"] == "fine"
+  rows, config = runs.rows("whole"), runs.json("whole", "config.json")
   assert {int(row["clients"]) for row in rows} == {3}
   assert max(float(row["staleness/max"]) for row in rows) > 0
   assert all(float(row["staleness/max"]) <= 6 for row in rows)
   assert config["async"] is True
   assert config["client_speed"] == "lognormal(1, 0.5)"
   assert "max_staleness" not in config["hyperparameters"]
-
-
-def test_any_algorithm_can_run_asynchronously_unless_its_clients_keep_state(runs):
-  assert runs.said["any algorithm"] == "fine"
+  runs.assert_same("whole", "stopped")
   assert len(runs.rows("any")) == 4
   assert "keep no state" in runs.said["stateful"]
-  assert not (runs.folder / "stateful").exists()
+  assert not (tmp_path / "stateful").exists()
 
 
 @pytest.mark.slow
