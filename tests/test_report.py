@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from experiments import report
-from experiments.reporting import heatmaps, measures, palette, results, runs, tables, trends
+from experiments.reporting import (
+  heatmaps,
+  measures,
+  names,
+  palette,
+  results,
+  runs,
+  tables,
+  trends,
+)
 from tests.report_runs import MODEL, compared, write_run
 from tff_momentum.catalogue import ALGORITHMS
 
@@ -29,15 +38,15 @@ def test_final_value_is_the_mean_over_the_last_rounds_and_seeds(tmp_path):
   assert problems == []
   found = {name: (row[0].text, row[0].place) for name, row in entries(table).items()}
   assert found == {
-    "fedavg": ("60.0 ± 14.1", 2),
-    "mime": ("×", 0),
-    "ghbm": ("90.0", 1),
-    "scaffold": ("10.0", 0),
+    "FedAvg": ("60.0 ± 14.1", 2),
+    "Mime": ("×", 0),
+    "GHBM": ("90.0", 1),
+    "SCAFFOLD": ("10.0", 0),
   }
   assert "| **90.0** |" in tables.to_markdown(table)
   assert "<u>60.0 ± 14.1</u>" in tables.to_html(table)
   assert r"\underline{60.0 $\pm$ 14.1}" in tables.to_latex(table)
-  assert r"mime & $\times$ \\" in tables.to_latex(table)
+  assert r"Mime & $\times$ \\" in tables.to_latex(table)
 
 
 @pytest.mark.parametrize(("rounds", "last"), [(1, 1), (60, 30), (199, 99), (200, 100), (5000, 100)])
@@ -64,9 +73,9 @@ def test_cost_to_fedavg_by_the_three_steps(tmp_path):
     name: [f"{e.text} {e.arrow}".strip() for e in row] for name, row in entries(table).items()
   }
   assert shown == {
-    "fedavg": ["4", "16.0 kB", "8.0 s"],
-    "ghbm": ["2 ↓ 50.0%", "12.0 kB ↓ 25.0%", "4.0 s ↓ 50.0%"],
-    "scaffold †": ["4 = 0.0%", "32.0 kB ↑ 100.0%", "8.0 s = 0.0%"],
+    "FedAvg": ["4", "16.0 kB", "8.0 s"],
+    "GHBM": ["2 ↓ 50.0%", "12.0 kB ↓ 25.0%", "4.0 s ↓ 50.0%"],
+    "SCAFFOLD †": ["4 = 0.0%", "32.0 kB ↑ 100.0%", "8.0 s = 0.0%"],
   }
   assert r"2 $\downarrow$ 50.0\%" in tables.to_latex(table)
 
@@ -78,7 +87,7 @@ def test_flops_are_a_column_where_they_were_counted(tmp_path):
   (setting,), _ = compared(tmp_path)
   table = results.cost_table(setting)
   assert table.header[3] == "FLOPs"
-  assert entries(table)["ghbm"][2] == tables.Entry("1.00e12", change=-50.0)
+  assert entries(table)["GHBM"][2] == tables.Entry("1.00e12", change=-50.0)
   assert "FLOPs to it" in results.peak_table(setting).header
 
 
@@ -89,8 +98,8 @@ def test_best_value_on_the_way(tmp_path):
   shown = {
     name: [e.text for e in row] for name, row in entries(results.peak_table(setting)).items()
   }
-  assert shown["fedavg"] == ["60.0", "2", "4.0 kB", "–", "–"]
-  assert shown["ghbm"] == ["90.0", "3", "6.0 kB", "1", "2.0 kB"]
+  assert shown["FedAvg"] == ["60.0", "2", "4.0 kB", "–", "–"]
+  assert shown["GHBM"] == ["90.0", "3", "6.0 kB", "1", "2.0 kB"]
 
 
 def test_regression_is_judged_by_its_loss(tmp_path):
@@ -98,16 +107,22 @@ def test_regression_is_judged_by_its_loss(tmp_path):
   write_run(tmp_path, "ghbm", [0.1] * 4, metric="r2", columns={"eval/loss": [9.0, 0.2, 0.2, 0.2]})
   (setting,), _ = compared(tmp_path)
   assert setting.metric == measures.Metric("eval/loss", False)
-  assert entries(results.final_table([setting]))["ghbm"][0] == tables.Entry("0.2", 1)
+  assert entries(results.final_table([setting]))["GHBM"][0] == tables.Entry("0.2", 1)
   # FedAvg's final loss is (1/3 + 1/4)/2 = 0.29; ghbm is below it in round 2.
-  assert entries(results.cost_table(setting))["ghbm"][0] == tables.Entry("2", change=-50.0)
+  assert entries(results.cost_table(setting))["GHBM"][0] == tables.Entry("2", change=-50.0)
+
+
+def test_every_algorithm_is_spelled_as_in_its_paper():
+  assert set(ALGORITHMS) <= set(names.SPELLED)
+  assert all(spelled.isascii() and spelled[0].isupper() for spelled in names.SPELLED.values())
+  assert names.spelled("something_new") == "something_new"
 
 
 def test_bytes_per_client_against_fedavg(tmp_path):
   write_run(tmp_path, "fedavg", [0.1] * 3, clients=5)
   write_run(tmp_path, "ghbm", [0.1] * 3, clients=5, down=2 * MODEL)
   (setting,), _ = compared(tmp_path)
-  row = entries(results.communication_table(setting))["ghbm"]
+  row = entries(results.communication_table(setting))["GHBM"]
   assert [entry.text for entry in row] == ["2.0 kB", "1.0 kB", "1.5×"]
 
 
@@ -130,7 +145,7 @@ def test_the_best_tuned_cell_stands_for_a_method_and_all_are_on_the_heat_map(tmp
   assert axes.images[0].get_array().filled(-1).tolist() == [[-1, 30], [50, 80]]
   assert [text.get_text() for text in axes.texts] == ["×", "30.0", "50.0", "80.0"]
   rows = [[e.text for e in row] for row in results.cells_table(setting).rows]
-  assert rows[0] == ["ghbm", "client_learning_rate=0.1, beta=0.99", "1", "80.0"]
+  assert rows[0] == ["GHBM", "client_learning_rate=0.1, beta=0.99", "1", "80.0"]
 
 
 def test_settings_are_columns_and_points_of_a_trend(tmp_path):
@@ -138,7 +153,7 @@ def test_settings_are_columns_and_points_of_a_trend(tmp_path):
     write_run(tmp_path, "fedavg", [alpha / 2] * 2, details={"alpha": alpha})
   settings, _ = compared(tmp_path)
   assert [s.label for s in settings] == ["digits, alpha=0.1", "digits, alpha=1.0"]
-  assert [e.text for e in entries(results.final_table(settings))["fedavg"]] == ["5.0", "50.0"]
+  assert [e.text for e in entries(results.final_table(settings))["FedAvg"]] == ["5.0", "50.0"]
   assert list(heatmaps.heat_maps(settings)) == []
   (figure,) = trends.trends(settings)
   axes = figure.drawn.axes[0]
@@ -171,8 +186,8 @@ def test_words_make_another_method_and_numbers_another_cell(tmp_path):
   write_run(tmp_path, "scaffold", [0.5])
   (setting,), _ = compared(tmp_path)
   assert {method.label: len(method.cells) for method in setting.methods} == {
-    "fedavg (compression=default)": 1, "fedavg (compression=qsgd:4)": 1,
-    "mime (optimizer=sgdm)": 1, "mime (optimizer=adam)": 1, "scaffold": 2,
+    "FedAvg (compression=default)": 1, "FedAvg (compression=qsgd:4)": 1,
+    "Mime (optimizer=sgdm)": 1, "Mime (optimizer=adam)": 1, "SCAFFOLD": 2,
   }  # fmt: skip
 
 

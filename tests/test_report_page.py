@@ -55,8 +55,8 @@ def test_asynchronous_runs_show_staleness_and_idle_time_beside_synchronous_ones(
   assert {"digits_accuracy_virtual", "digits_staleness", "digits_idle"} <= names
   assert not [name for name in names if "staleness_" in name or "clients" in name]
   page = (tmp_path / "out" / "index.html").read_text()
-  assert "autofedgm 20.0%" in page  # one of five updates was dropped
-  assert "fedgm (client_speed=lognormal(1, 1))" in page
+  assert "AutoFedGM 20.0%" in page  # one of five updates was dropped
+  assert "FedGM (client_speed=lognormal(1, 1))" in page
   staleness = (figures / "digits_staleness.svg").read_text()
   assert "Updates (%)" in staleness
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from experiments.reporting import measures
+from experiments.reporting.names import spelled
 from experiments.reporting.runs import Run
 from experiments.settings import TASK_FLAGS
 from tff_momentum.catalogue import ALGORITHMS
@@ -162,7 +163,9 @@ def _methods(runs: Sequence[Run], metric: measures.Metric) -> list[Method]:
         for cell in _group(same, lambda run: _frozen(_tuned(run))).values()
       ]
       chosen = {name: _words(same[0]).get(name, "default") for name in shown}
-      label = f"{algo} ({', '.join(f'{k}={v}' for k, v in chosen.items())})" if chosen else algo
+      label = spelled(algo)
+      if chosen:
+        label += f" ({', '.join(f'{k}={v}' for k, v in chosen.items())})"
       best = min(cells, key=lambda cell: measures.rank(cell.runs, metric))
       methods.append(Method(algo, variant, label, cells, best))
   return sorted(methods, key=catalogue_order)

@@ -82,7 +82,7 @@ def metric_curves(setting: Setting, what: str) -> Figure | None:
   seeds = max(len(m.best.runs) for m in setting.methods)
   said = f"Mean and one standard deviation over {seeds} seeds." if seeds > 1 else "One seed."
   if results.baseline(setting):
-    said += " The thin line is fedavg’s final value."
+    said += " The thin line is FedAvg’s final value."
   if what == "seconds":
     said += " The first round includes the time to build the computation; evaluation is left out."
   return Figure(

@@ -202,7 +202,7 @@ def communication_table(setting: Setting) -> Table | None:
     rows.append([Entry(label), Entry(down), Entry(up), Entry(ratio)])
   return Table("communication", _title("Communication per client and round", setting),
                "Sizes of the compiled message and upload types; the median over rounds.",
-               ["Method", "Down", "Up", "Against fedavg"], rows)  # fmt: skip
+               ["Method", "Down", "Up", "Against FedAvg"], rows)  # fmt: skip
 
 
 def cells_table(setting: Setting) -> Table | None:
