@@ -128,7 +128,14 @@ def _reader(
   def read(client, count):
     return open_client(client).take(count).batch(count).get_single_element()
 
+  stamp = sqlite.stamp_of(path)
+
   def read_client(client: str) -> Raw:
+    if not path.exists() or sqlite.stamp_of(path) != stamp:
+      raise DataError(
+        f"{path} was changed or replaced while it is being trained on; put the same file back, and run the "
+        "same command again to go on from the last checkpoint."
+      )
     count = index.size(client) if limit is None else min(index.size(client), limit)
     try:
       columns = read(client, count)

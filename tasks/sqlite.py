@@ -89,8 +89,7 @@ def check(path: pathlib.Path) -> None:
 def index(path: pathlib.Path, split: str) -> Index:
   """The clients of a split: from the index file, which is made if there is none of this very file."""
   check(path)
-  stat = path.stat()
-  stamp = np.array([stat.st_size, stat.st_mtime_ns])
+  stamp = np.array(stamp_of(path))
   file = path.parent / "index" / f"{path.stem}.{split}.npz"
   try:
     with np.load(file) as saved:
@@ -107,6 +106,12 @@ def index(path: pathlib.Path, split: str) -> Index:
   except OSError:
     pass  # a folder that may not be written to: the next run makes the index again
   return made
+
+
+def stamp_of(path: pathlib.Path) -> tuple[int, int]:
+  """What tells a file from one that took its place: its size and when it was last written."""
+  stat = path.stat()
+  return stat.st_size, stat.st_mtime_ns
 
 
 def verify(path: pathlib.Path, splits: Sequence[str]) -> None:
