@@ -2,11 +2,13 @@
 
 import functools
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from tasks.classification import classifier
 from tasks.models import images, text
+from tasks.quadratic import quadratic_model
 from tff_momentum import algorithms, from_keras
 from tff_momentum.diagnostics.flops import cost
 from tff_momentum.diagnostics.layers import forward_operations
@@ -83,6 +85,11 @@ def test_counts_of_other_algorithms():
     algorithm = algorithms.builder(name)(client_learning_rate=0.1, **own)
     found = cost(build_process(algorithm, model("sent140")))
     assert (found.gradients, found.operations, found.full_gradients) == expected
+
+
+def test_a_model_without_layers_is_refused():
+  with pytest.raises(ValueError, match="flops counts the layers of a Keras model"):
+    forward_operations(quadratic_model(np.zeros(2), np.zeros(2)))
 
 
 def test_a_layer_without_a_rule_is_refused():
