@@ -30,8 +30,10 @@ def _rounds(config: Mapping[str, Any], task: Task) -> Participation:
   if config["dropout_rate"]:
     pattern = participation.with_dropouts(pattern, config["dropout_rate"], seed)
   if config["client_speed"]:
-    pace = _pace(config, task)
-    pattern = clock.timed(pattern, pace, clients_per_round=wanted, deadline=config["deadline"])
+    enough = wanted if config["over_selection"] else None
+    pattern = clock.timed(
+      pattern, _pace(config, task), clients_per_round=enough, deadline=config["deadline"]
+    )
   return pattern
 
 

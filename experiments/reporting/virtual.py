@@ -21,6 +21,8 @@ def staleness_bars(setting: Setting) -> Figure | None:
   if not methods:
     return None
   bins = sorted({b for m in methods for run in m.best.runs for b in _bins(run)})
+  while len(bins) > 1 and not any(_shares(m.best.runs, bins)[-1] for m in methods):
+    bins.pop()  # to where there are any
   with plt.rc_context(RC):
     figure, axes = plt.subplots(figsize=(6.8, 3.8))
     width = 0.8 / len(methods)

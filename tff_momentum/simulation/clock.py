@@ -58,7 +58,7 @@ def timed(
   participation: Participation,
   pace: Pace,
   *,
-  clients_per_round: int,
+  clients_per_round: int | None = None,
   deadline: float | None = None,
 ) -> Participation:
   """A synchronous round on the clock: it ends when enough clients have reported, or at the deadline.
@@ -66,11 +66,12 @@ def timed(
   Args:
     participation: who is selected; may be more than are needed (over-selection).
     pace: how long they work.
-    clients_per_round: how many reports are enough; who comes after them is late.
+    clients_per_round: how many reports are enough, all if None; who comes after them is late.
     deadline: seconds after which nobody is waited for.
   """
   if deadline is not None:
     checks.number("deadline", deadline, above=0)
+  all_count = deadline is None and clients_per_round is None
 
   def cohorts() -> Iterator[Cohort]:
     now = 0.0
@@ -80,12 +81,13 @@ def timed(
       taken = [pace.seconds(i, k) for i, k in zip(chosen.clients, steps, strict=False)]
       first = sorted(range(len(taken)), key=taken.__getitem__)[:clients_per_round]
       kept = sorted(k for k in first if deadline is None or taken[k] <= deadline)
-      wanted = min(clients_per_round, len(taken) + chosen.unheard)
+      selected = len(taken) + chosen.unheard
+      wanted = min(clients_per_round or selected, selected)
       enough = deadline is None or len(kept) == wanted
       lasted = max((taken[k] for k in kept), default=0.0) if enough else deadline or 0.0
       now += lasted
-      measured = {"clients/late": float(len(taken) - len(kept)), **_times(now, lasted)}
-      yield chosen.only(kept, **measured)
+      late = {} if all_count else {"clients/late": float(len(taken) - len(kept))}
+      yield chosen.only(kept, **late, **_times(now, lasted))
 
   return in_order(cohorts)
 
