@@ -45,6 +45,11 @@ class Connection:
         _node_ip_address=_LOOPBACK,
       )
     else:
+      if not address.startswith((_LOOPBACK, "localhost")):
+        logging.warning(
+          "The Ray cluster at %s may be reached over the network, and Ray asks for no password: whoever can "
+          "connect can run code in it. Use it in a network that you trust.", address,
+        )  # fmt: skip
       options.update(address=address)
     try:
       with warnings.catch_warnings():

@@ -16,6 +16,7 @@ import weakref
 import grpc
 import portpicker
 import tensorflow_federated as tff
+from absl import logging
 from tensorflow_federated.python.core.backends.native import compiler as native_compiler
 from tensorflow_federated.python.core.backends.test import compiler as test_compiler
 from tensorflow_federated.python.core.environments.tensorflow_frontend import (
@@ -101,6 +102,10 @@ def create_worker_context(
   default_num_clients: int = 0, startup_seconds: float = 60.0
 ) -> tff.framework.SyncContext:
   """Returns TFF's synchronous context over a worker that is started now and never outlives us."""
+  logging.warning(
+    "TFF's worker listens on all network interfaces of this machine, with no password and no flag to change "
+    'that: use it in a network that you trust, or runtime="inprocess", which opens no port.'
+  )
   worker = WorkerProcess(startup_seconds)
 
   def create_executor(cardinalities):
