@@ -77,10 +77,11 @@ class Measure:
       self._flops = Flops(process)
     if "dissimilarity" in chosen:
       self._dissimilarity = Dissimilarity(process, seed=seed)
+    self._layers = updates.layer_names(process.model) if "layers" in chosen else []
     own: dict[str, Sequence[str]] = {
       "alpha": ("alpha", "alpha_per_client"),
       "gradient": self._gradient.columns if self._gradient else (),
-      "layers": [f"layers/{name}" for name in updates.layer_names(process.model)],
+      "layers": [f"layers/{name}" for name in self._layers],
       "dissimilarity": DISSIMILARITY,
     }
     self.columns = [PREFIX + c for name in self._names for c in own.get(name, (name,))]
@@ -90,7 +91,6 @@ class Measure:
     if (visit.round + 1) % self._period or not visit.cohort:
       return {}
     found: dict[str, float] = {}
-
     cohort = list(visit.inputs(visit.cohort))  # unread, for whoever needs the batches in order
     models = None
     if self._lock_step:
@@ -118,9 +118,9 @@ class Measure:
       return updates.moved(self._process.weights(visit.before), self._process.weights(after))
 
     found: dict[str, float] = {}
-    if "layers" in self._names:
-      norms = updates.layer_norms(self._process.model, update(visit.after))
-      found.update((f"layers/{name}", norm) for name, norm in norms.items())
+    if self._layers:
+      parts = zip(self._layers, update(visit.after), strict=True)
+      found.update((f"layers/{name}", float(np.linalg.norm(part))) for name, part in parts)
     if "variance" in self._names:
       drawn = [
         self._drawn(len(visit.cohort), visit.round, number + 1) for number in range(self._cohorts)

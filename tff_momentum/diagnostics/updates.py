@@ -1,4 +1,4 @@
-"""The server's update: its variance over resampled cohorts ([002]), and its norm layer by layer."""
+"""The server's update: its variance over resampled cohorts ([002]), and the names of its parts."""
 
 import re
 from collections.abc import Sequence
@@ -36,12 +36,6 @@ def layer_names(model: Model) -> list[str]:
   ]
   seen = [names[:i].count(name) for i, name in enumerate(names)]
   return [f"{name}_{again}" if again else name for name, again in zip(names, seen, strict=True)]
-
-
-def layer_norms(model: Model, update: Sequence[np.ndarray]) -> dict[str, float]:
-  """‖x⁺ − x‖ of each tensor, by its name."""
-  norms = (float(np.linalg.norm(part)) for part in update)
-  return dict(zip(layer_names(model), norms, strict=True))
 
 
 def _flat(update: Sequence[np.ndarray]) -> np.ndarray:
