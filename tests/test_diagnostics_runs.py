@@ -136,7 +136,7 @@ def test_momentum_settles_to_a_constant_gradient(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - {"fedmax"}))
 def test_every_momentum_settles_to_a_constant_gradient(name):
   check_momentum(name)
 
@@ -180,7 +180,9 @@ def test_names_of_layers_do_not_depend_on_what_was_built_before():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(
+  "name", sorted(set(ALGORITHMS) - {"fedmax"})
+)  # which needs a penultimate layer
 def test_every_algorithm_can_be_measured(name):
   """All measures that are defined for it; an algorithm without common local steps says so."""
   task = quadratic.load(seed=5, num_clients=12, dimension=4, noise=0.5, examples_per_client=6)
