@@ -238,7 +238,7 @@ def test_presets_are_swept_at_their_values_and_searched_on_request():
 
 def test_a_whole_table_is_listed():
   lines = sweep("--preset=ghbm/table1", "--algo=fedhbm", "--dry_run").stdout.splitlines()
-  assert len(lines) == 5 * 5
+  assert len(lines) == 6 * 5
 
 
 # Folders.
