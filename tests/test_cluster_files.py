@@ -1,4 +1,4 @@
-"""The launch files: the Slurm script runs with real Ray nodes on this machine, behind three lines of Slurm."""
+"""The launch files: the Slurm script runs with real Ray nodes on this machine, behind a little of Slurm."""
 
 import os
 import pathlib

@@ -190,7 +190,7 @@ WRONG = {
   "set": ([*DIGITS, "--set", "bta=1"], ["'bta'", "beta"]),
   "seeds": ([*DIGITS, "--seeds=1,x"], ["--seeds", "1,x"]),
   "preset": (["--preset=ghmb/table1"], ["ghmb/table1", "ghbm/table1"]),
-  "nothing left": (["--preset=ghbm/table1", "--algo=mfl"], ["none of the 65"]),
+  "nothing left": (["--preset=ghbm/table1", "--algo=mfl"], ["none of the 78"]),
   "halving without rounds": ([*DIGITS, "--halving=3"], ["--total_rounds"]),
   "jobs and ray": ([*DIGITS, "--ray=local", "--jobs=2"], ["exclude each other"]),
   "folder": ([*DIGITS, "--sweep_name=../up"], ["--sweep_name"]),
