@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from tests import harness, killable_run
 from tff_momentum import algorithms
+from tff_momentum.process import ClientInput
 from tff_momentum.simulation.client_states import LmdbStore, MemoryStore
 
 State = collections.namedtuple("State", "weights seen flag")
@@ -166,7 +167,7 @@ def test_a_process_runs_on_states_that_were_written_and_read(kind, tmp_path):
     state, states, _ = plain.process.next(
       state,
       [
-        (harness.client_seed(t, i), kept, harness.client_dataset(i))
+        ClientInput(harness.client_seed(t, i), kept, harness.client_dataset(i))
         for i, kept in zip(cohort, store.load(ids), strict=True)
       ],
     )
