@@ -64,29 +64,31 @@ def _source(dataset: tf.data.Dataset) -> tuple[list[tf.Tensor], int | None, int]
 
 
 def _rows(array: tf.Tensor, size: int | None, count: int) -> tf.Tensor:
-  """A list of the array's rows, or of its batches; of its slices, where these are aligned in memory."""
-  shape = array.shape[1:]
+  """A list of the array's rows, or of its batches.
+
+  Batches are slices of the array, where these are aligned in memory; `TensorListFromTensor` would copy.
+  """
+  shape = array.shape[1:].as_list()
   if size is None:
-    return tf.raw_ops.TensorListFromTensor(tensor=array, element_shape=shape.as_list())
+    return tf.raw_ops.TensorListFromTensor(tensor=array, element_shape=shape)
   full = count // size
-  rows = tf.reshape(array[: full * size], [full, size, *shape])
-  element_shape = [-1, *shape]
-  made = tf.raw_ops.TensorListFromTensor(tensor=rows, element_shape=element_shape)
+  batches = tf.split(array[: full * size], full) if full else []
   if count % size:
-    made = tf.raw_ops.TensorListPushBack(input_handle=made, tensor=array[full * size : count])
+    batches.append(array[full * size : count])
+  return _list(batches, array.dtype, [-1, *shape])
+
+
+def _list(items: Sequence[tf.Tensor], dtype: tf.DType, shape: Sequence[int]) -> tf.Tensor:
+  made = tf.raw_ops.EmptyTensorList(
+    element_shape=tf.constant(shape, tf.int32), max_num_elements=-1, element_dtype=dtype
+  )
+  for item in items:
+    made = tf.raw_ops.TensorListPushBack(input_handle=made, tensor=item)
   return made
 
 
 def _pack(count: tf.Tensor, components: Sequence[tf.Tensor]) -> tf.Tensor:
-  number = tf.raw_ops.TensorListFromTensor(
-    tensor=tf.reshape(count, [1]), element_shape=tf.constant([], tf.int32)
-  )
-  packed = tf.raw_ops.EmptyTensorList(
-    element_shape=tf.constant([], tf.int32), max_num_elements=-1, element_dtype=tf.variant
-  )
-  for part in (number, *components):
-    packed = tf.raw_ops.TensorListPushBack(input_handle=packed, tensor=part)
-  return packed
+  return _list([_list([count], tf.int64, []), *components], tf.variant, [])
 
 
 def _item(items: tf.Tensor, index: Any, dtype: tf.DType, shape: Any = ()) -> tf.Tensor:
