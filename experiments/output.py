@@ -175,7 +175,7 @@ def summarise(path: pathlib.Path) -> dict[str, Any]:
 def has_diverged(row: Mapping[str, Any]) -> bool:
   """Whether a round's loss is not finite, or none of its clients had a finite update."""
   losses = [row[name] for name in ("train/loss", "eval/loss") if row.get(name, "") != ""]
-  all_broken = float(row["clients/non_finite"]) > 0 and not float(row["clients"])
+  all_broken = float(row.get("clients/non_finite") or 0) > 0 and not float(row["clients"])
   return all_broken or not all(math.isfinite(float(loss)) for loss in losses)
 
 

@@ -8,6 +8,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from experiments import output
+
 LAST_ROUNDS = 100  # what the papers' tables average over; a tenth of a shorter run
 LOWER_IS_BETTER = ("loss", "error", "distance", "perplexity")
 PREFERRED = ("accuracy", "r2", "loss")
@@ -54,7 +56,7 @@ def outcome(folder: pathlib.Path, rounds: int | None, metric: str | None) -> Out
   known = Outcome("waiting", len(rows), *_score(rows[:rounds], metric), _seconds(rows))
   if summary is None:
     return known
-  if summary.get("diverged") or _diverged(rows):
+  if summary.get("diverged") or (rows and output.has_diverged(rows[-1])):
     return dataclasses.replace(known, state="diverged", score=None)
   complete = rounds is None or summary["rounds"] >= rounds
   return dataclasses.replace(known, state="done") if complete else known
@@ -100,11 +102,6 @@ def _score(rows: Sequence[Row], metric: str | None) -> tuple[float | None, str]:
     values = [float(row[column]) for row in rows if row[column]][-1:]
   mean = sum(values) / len(values)
   return (mean if math.isfinite(mean) else None), chosen
-
-
-def _diverged(rows: Sequence[Row]) -> bool:
-  losses = [row["train/loss"] for row in rows if row.get("train/loss")]
-  return bool(losses) and not math.isfinite(float(losses[-1]))
 
 
 def _seconds(rows: Sequence[Row]) -> float:
