@@ -31,7 +31,6 @@ def main(argv: list[str]) -> int:
   parser.add_argument("--output", help="the page to write; default: experiments/RESULTS.md")
   parser.add_argument("--jobs", type=int, default=2, help="runs at once (2)")
   parser.add_argument("--quick", action="store_true", help="two claims, a tenth of the rounds")
-  parser.add_argument("--no_runs", action="store_true", help="only judge what has been run")
   parser.add_argument("--list", action="store_true", help="name the claims, and stop")
   asked = parser.parse_args(argv)
   from experiments import settings

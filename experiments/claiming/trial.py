@@ -4,8 +4,8 @@ import argparse
 import pathlib
 
 from experiments import settings
-from experiments.claiming import catalogue, protocol
-from experiments.claiming.protocol import Claim, Panel, Results
+from experiments.claiming import catalogue, protocol, writing
+from experiments.claiming.protocol import Panel
 
 RESULTS = pathlib.Path(__file__).resolve().parents[1] / "RESULTS.md"
 
@@ -24,13 +24,32 @@ def run(asked: argparse.Namespace) -> int:
   if asked.quick:
     folder, panels = folder.with_name(folder.name + "_quick"), [protocol.quick(p) for p in panels]
   results = protocol.run(panels, folder, asked.data_dir, asked.jobs)
-  return write(asked, claims, results)
+  page = (
+    pathlib.Path(asked.output)
+    if asked.output
+    else folder / "RESULTS.md"
+    if asked.quick
+    else RESULTS
+  )
+  hours = {panel.setting.name: _hours(folder, panel) for panel in panels}
+  writing.write(page, claims, results, hours, _remark(asked))
+  print(f"Everything is in {page} and the folder beside it.")
+  return 0
 
 
 def _needs_data(panel: Panel) -> bool:
   return panel.setting.needs_data
 
 
-def write(asked: argparse.Namespace, claims: list[Claim], results: Results) -> int:
-  """Writes the page."""
-  return 0
+def _hours(folder: pathlib.Path, panel: Panel) -> float:
+  """What the runs of a setting took, from when their folders were made to when they were summed up."""
+  runs = folder.glob(f"*/{panel.setting.name}.*/summary.json")
+  return sum(p.stat().st_mtime - (p.parent / "config.json").stat().st_mtime for p in runs) / 3600
+
+
+def _remark(asked: argparse.Namespace) -> str:
+  if asked.quick:
+    return "**A try-out with a tenth of the rounds, to see that it works: these are not results.**"
+  return (
+    "`python experiments/claims.py --data_dir=DIR` makes all of it, and goes on where it stopped."
+  )

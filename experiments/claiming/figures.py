@@ -1,0 +1,101 @@
+"""A figure for each claim: the papers' axes, a panel for each setting, bands over seeds."""
+
+import math
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from experiments.claiming.protocol import Arm, Claim, Panel, Results
+from experiments.reporting import figures, measures, palette, results
+
+COLUMNS = 3
+X_LABELS = {
+  **figures.X_LABELS,
+  "upload": "Bytes uploaded (all clients)",
+  "flops": "FLOPs (all clients)",
+}
+SHOW = {"bytes": results.show_bytes, "upload": results.show_bytes, "flops": results.show_flops}
+
+
+def draw(claim: Claim, found: Results) -> plt.Figure:
+  """The claim's figure."""
+  columns = min(COLUMNS, len(claim.panels))
+  rows = math.ceil(len(claim.panels) / columns)
+  with plt.rc_context(figures.RC):
+    figure, grid = plt.subplots(
+      rows, columns, figsize=(5.6 * columns, 4.4 * rows), squeeze=False, layout="constrained"
+    )
+    places = list(grid.flat)
+    for panel, what, axes in zip(claim.panels, claim.axes, places, strict=False):
+      if what == "levels":
+        _levels(axes, claim, found)
+      else:
+        _curves(axes, panel, what, found)
+    for axes in places[len(claim.panels) :]:
+      axes.set_visible(False)
+  return figure
+
+
+def _curves(axes: Axes, panel: Panel, what: str, found: Results) -> None:
+  """The metric against what was spent."""
+  metric = found.metric(panel)
+  ends = []
+  for arm in panel.arms:
+    runs = found.of(panel, arm.label)
+    line = measures.curve(runs, metric.column)
+    x = measures.spent(runs, what, line.rounds)
+    if x is None or not len(x):
+      continue
+    mean, std = line.mean * metric.factor, line.std * metric.factor
+    look = _look(panel.arms, arm)
+    axes.plot(x, mean, markevery=0.2, markersize=5, label=figures.plain(arm.label), **look)
+    axes.fill_between(x, mean - std, mean + std, color=look["color"], alpha=0.13, linewidth=0)
+    ends.append(mean[len(mean) // 8 :])
+  if metric.larger_is_better and ends:  # the first steps from chance would take all the room
+    low, high = min(end.min() for end in ends), max(end.max() for end in ends)
+    axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+  elif ends:
+    axes.set_yscale("log")
+  axes.set_xlim(left=0)
+  axes.set(xlabel=X_LABELS[what], ylabel=metric.axis)
+  axes.set_title(figures.plain(panel.setting.label))
+  if what in SHOW:
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: SHOW[what](value)))
+  axes.xaxis.set_major_locator(MaxNLocator(4))
+  axes.legend(loc="best", fontsize=9.5, handlelength=3)
+
+
+def _levels(axes: Axes, claim: Claim, found: Results) -> None:
+  """Where each method ends, setting by setting."""
+  arms = claim.panels[0].arms
+  for arm in arms:
+    spreads = [
+      measures.final_spread(found.of(panel, arm.label), found.metric(panel))
+      for panel in claim.panels
+    ]
+    mean, std = (100 * np.array([s[i] for s in spreads]) for i in (0, 1))
+    look = {**_look(arms, arm), "marker": "o"}
+    axes.errorbar(range(len(mean)), mean, std, label=figures.plain(arm.label), capsize=3, **look)
+  labels = [figures.plain(panel.setting.label) for panel in claim.panels]
+  axes.set_xticks(range(len(labels)), labels)
+  axes.set(ylabel="Final " + found.metric(claim.panels[0]).axis.lower())
+  axes.set_title("Final value by setting")
+  axes.legend(loc="best", fontsize=9.5, handlelength=3)
+
+
+def _look(arms: tuple[Arm, ...], arm: Arm) -> dict:
+  """The algorithm's own line; its variants in one figure differ in colour too."""
+  same = [other for other in arms if other.algo == arm.algo]
+  colour, dashes, marker = palette.style(arm.algo, same.index(arm))
+  if len(same) > 1:
+    place = arms.index(arm)
+    colour, dashes = (
+      palette.COLOURS[place % len(palette.COLOURS)],
+      palette.DASHES[place % len(palette.DASHES)],
+    )
+  return {"color": colour, "linestyle": dashes, "marker": marker}

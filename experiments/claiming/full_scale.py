@@ -1,0 +1,120 @@
+"""What the papers' own settings would take: seconds of a client's round, times rounds and cohort.
+
+    python -m experiments.claiming.full_scale   # measures, and writes experiments/results/full_scale.json
+
+Each task and model of the presets is run for three rounds of two clients, one at a time, with synthetic data
+of the real sizes; the quicker of the last two rounds counts.
+"""
+
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from experiments import preset_files
+from experiments.claiming.protocol import Claim
+from experiments.sweeping import signatures
+from experiments.sweeping.warm import ROOT, RUN
+
+MEASURED = ROOT / "experiments" / "results" / "full_scale.json"
+LONGEST = 600  # seconds that a measurement may take
+CLIENTS = 2
+HEADER = "| presets | task, model | files | rounds | cohort | s per client | core hours a run |"
+
+
+def section(claims: Sequence[Claim]) -> str:
+  """The table, for the presets that the claims name and that were measured."""
+  if not MEASURED.exists():
+    return ""
+  measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+  rows = []
+  for folder in dict.fromkeys(claim.presets for claim in claims if claim.presets):
+    for _, given, count in _kinds(folder):
+      found = measured.get(_key(given))
+      if found is None:
+        continue
+      rounds = int(given.get("total_rounds", found["total_rounds"]))
+      cohort = int(given.get("clients_per_round", found["clients_per_round"]))
+      if found["seconds"] is None:
+        took, hours = found["why"], "–"
+      else:
+        took = f"{found['seconds']:.2f}"
+        hours = f"{found['seconds'] * rounds * cohort / 3600:,.0f}"
+      what = f"`{folder}` | {_key(given)} | {count} | {rounds:,} | {cohort}"
+      rows.append(f"| {what} | {took} | {hours} |")
+  return "\n\n".join(
+    [
+      "## What the full scale would take",
+      "The papers' own settings are presets: `python experiments/sweep.py --preset=FOLDER`. Seconds of one "
+      "CPU core for one client's round, FedAvg, synthetic data of the real sizes (`python -m "
+      "experiments.claiming.full_scale`), times rounds and cohort. Two cores halve the hours; other "
+      "algorithms multiply them by up to three; every seed and every point of a grid is another run.",
+      "\n".join([HEADER, "|---" * HEADER.count(" |") + "|", *rows]) + "\n",
+    ]
+  )
+
+
+def main(folder: pathlib.Path) -> None:
+  """Measures every task and model of the presets that the claims name."""
+  from experiments.claiming.catalogue import CLAIMS
+
+  measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
+  for presets in dict.fromkeys(claim.presets for claim in CLAIMS.values() if claim.presets):
+    for name, given, _ in _kinds(presets):
+      if _key(given) not in measured:
+        measured[_key(given)] = _measure(name, given, folder)
+        print(_key(given), measured[_key(given)], flush=True)
+        MEASURED.parent.mkdir(exist_ok=True)
+        MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+
+
+def _kinds(folder: str) -> Iterator[tuple[str, dict[str, str], int]]:
+  """A folder's presets by task and model: the first one (FedAvg if it is there), its flags, how many."""
+  groups: dict[str, list[tuple[str, dict[str, str]]]] = {}
+  for name in preset_files.names(folder):
+    given = dict(flag.removeprefix("--").partition("=")[::2] for flag in preset_files.read(name))
+    groups.setdefault(_key(given), []).append((name, given))
+  for found in groups.values():
+    found.sort(key=lambda pair: pair[1]["algo"] != "fedavg")
+    yield (*found[0], len(found))
+
+
+def _key(given: dict[str, str]) -> str:
+  return given["task"] + (f", {given['model']}" if "model" in given else "")
+
+
+def _measure(name: str, given: dict[str, str], folder: pathlib.Path) -> dict[str, Any]:
+  run = folder / name.replace("/", ".")
+  data = ["--data=synthetic"] * ("data" in (signatures.of_task(given["task"]) or {}))
+  command = [sys.executable, str(RUN), f"--preset={name}", *data, "--total_rounds=3",
+             f"--clients_per_round={CLIENTS}", "--max_clients_in_flight=1", "--rounds_per_eval=100", "--lean",
+             "--quiet", f"--root_output_dir={folder}", f"--experiment_name={run.name}"]  # fmt: skip
+  why = ""
+  try:
+    subprocess.run(command, timeout=LONGEST, check=True, capture_output=True, cwd=ROOT)
+  except subprocess.TimeoutExpired:
+    why = f"more than {LONGEST} s for three rounds of two clients"
+  except subprocess.CalledProcessError as error:
+    said = error.stderr.decode(errors="replace").strip().splitlines()[-1:]
+    why = f"did not run here: {' '.join(said)[:120]} ({error.returncode})"
+  took = []
+  if (run / "metrics.csv").exists():
+    with open(run / "metrics.csv", newline="") as file:
+      took = [float(row["seconds/train"]) for row in csv.DictReader(file)][1:]
+  return {"seconds": min(took) / CLIENTS if took else None, "why": why, **_defaults(given["task"])}
+
+
+def _defaults(task: str) -> dict[str, int]:
+  """What a task is run with where a preset says nothing."""
+  import tasks
+
+  options = {"data": "synthetic"} if "data" in (signatures.of_task(task) or {}) else {}
+  defaults = tasks.loader(task)(seed=0, **options).defaults
+  return {name: getattr(defaults, name) for name in ("total_rounds", "clients_per_round")}
+
+
+if __name__ == "__main__":
+  main(pathlib.Path("runs/full_scale"))
