@@ -102,6 +102,26 @@ def test_a_failed_or_diverged_cell_is_recorded_and_stops_nothing(tmp_path):
   assert not list((tmp_path / "s").glob("*.part"))
 
 
+def test_a_run_that_starts_warm_gives_the_bits_of_one_that_starts_cold(tmp_path):
+  flags = ["--task=digits", "--algo=scaffold", "--total_rounds=4", f"--root_output_dir={tmp_path}"]
+  result = sweep(*flags, "--sweep_name=s")
+  assert result.returncode == 0, result.stdout + result.stderr
+  cold = subprocess.run(
+    [sys.executable, "experiments/run.py", *flags, "--experiment_name=cold", "--quiet"], cwd=ROOT
+  )
+  assert cold.returncode == 0
+  assert numbers(tmp_path / "s" / "scaffold-seed=1") == numbers(tmp_path / "cold")
+  events = [len(list(folder.rglob("*tfevents*"))) for folder in (tmp_path / "s", tmp_path / "cold")]
+  assert events[0] == events[1] > 0
+
+
+def numbers(folder):
+  with open(folder / "metrics.csv", newline="") as file:
+    return [
+      {k: v for k, v in row.items() if not k.startswith("seconds/")} for row in csv.DictReader(file)
+    ]
+
+
 # Two algorithms, four cells of each, two seeds.
 GRID = ["--task=digits", "--algo=fedavg", "--algo=fedavgm", "--grid", "client_learning_rate=0.1,0.05",
         "--grid", "fedavgm:beta=0.5,0.9", "--grid", "fedavg:server_learning_rate=1,0.5", "--seeds=1,2",
