@@ -37,6 +37,10 @@ from tff_momentum.simulation import loop
 from tff_momentum.simulation.checkpoints import Checkpoints
 from tff_momentum.simulation.client_states import ClientStates, LmdbStore, MemoryStore
 
+# What is in a run's folder, as it is told at the end.
+PARTS = ("config.json", "metrics.csv", "summary.json", "tensorboard/", "checkpoints/", "model_best/",
+         "model_last/")  # fmt: skip
+
 
 def run(flags: Any) -> int:
   """Runs, or resumes, the experiment that the flags describe.
@@ -91,7 +95,7 @@ def train(
   best = models.Best(folder.path / "checkpoints" / "best.npz")
   if first >= total:
     if not (folder.path / "summary.json").exists():  # killed between its last round and its end
-      finish(config, process, folder, process.weights(state), best)
+      finish(flags, config, process, folder, process.weights(state), best)
     print(f"{folder.path} is complete: {first} rounds. Ask for more with --total_rounds.")
     return 0
   if flags.stop_on_divergence and folder.summary().get("diverged"):
@@ -101,7 +105,7 @@ def train(
   with users_mistakes():
     diagnostics = measure.columns if measure else []
     folder.start_metrics(names, first, list(cohorts(0).measurements), diagnostics)
-  board = board_lib.TensorBoard(folder.path / "tensorboard", config)
+  board = None if flags.lean else board_lib.TensorBoard(folder.path / "tensorboard", config)
   profile = board_lib.Profile(folder.path / "tensorboard", flags.profile)
   rounds = loop.rounds(
     process,
@@ -118,9 +122,10 @@ def train(
   with Interruption() as interruption, progress_bar(config, first, quiet=flags.quiet) as bar:
     for finished in rounds:
       folder.write_row(finished.row)
-      board.write(finished.row)
-      if finished.number == 0:
-        board.draw_labels(task)
+      if board is not None:
+        board.write(finished.row)
+        if finished.number == 0:
+          board.draw_labels(task)
       profile.round_ended()
       best.see(finished.row, process.weights(finished.state))
       bar.set_postfix_str(_headline(finished.row), refresh=False)
@@ -139,15 +144,18 @@ def train(
   if done < total and not diverged:
     print(f"Stopped after round {done} of {total}; run the same command again to go on.")
     return 130
-  finish(config, process, folder, process.weights(finished.state), best)
+  finish(flags, config, process, folder, process.weights(finished.state), best)
   if diverged:
     print(diverged_words(folder.path, done))
   return 0
 
 
-def finish(config: Any, process: Any, folder: Any, weights: Any, best: models.Best) -> None:
+def finish(
+  flags: Any, config: Any, process: Any, folder: Any, weights: Any, best: models.Best
+) -> None:
   """Exports the models of a run that is through, then sums it up: a summary means that all is there."""
-  models.export_both(folder.path, process.model, weights, best.weights(), config)
+  if not flags.lean:
+    models.export_both(folder.path, process.model, weights, best.weights(), config)
   print(closing_words(folder.path, folder.write_summary()))
 
 
@@ -204,8 +212,7 @@ def closing_words(folder: pathlib.Path, summary: Mapping[str, Any]) -> str:
   )
   return (
     f"Final evaluation after {summary['rounds']} rounds: {shown}.\n"
-    f"Everything is in {folder}: config.json, metrics.csv, summary.json, tensorboard/, checkpoints/, "
-    "model_best/, model_last/."
+    f"Everything is in {folder}: {', '.join(name for name in PARTS if (folder / name).exists())}."
   )
 
 

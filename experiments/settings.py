@@ -97,6 +97,9 @@ def define_flags() -> None:
   )
   flags.DEFINE_integer("profile", None, "Trace so many rounds, from the second on, for TensorBoard's "
                        "profiler.", lower_bound=1)  # fmt: skip
+  flags.DEFINE_bool(
+    "lean", False, "Numbers and checkpoints alone: no TensorBoard files, no exported models."
+  )
   flags.DEFINE_bool("quiet", False, "No progress bar, for batch systems.")
   flags.DEFINE_integer("num_clients", None, "Clients to split the data over.", lower_bound=1)
   flags.DEFINE_float("alpha", None, "The Dirichlet split's concentration; 0 is one class a client.")

@@ -17,8 +17,8 @@ from experiments.sweeping.board import Board
 from experiments.sweeping.cells import Cell
 from experiments.sweeping.processes import Ended, Job
 from experiments.sweeping.results import Outcome
+from experiments.sweeping.warm import RUN
 
-RUN = pathlib.Path(__file__).resolve().parents[1] / "run.py"
 MAY_CHANGE = ("--total_rounds=", "--max_clients_in_flight=")  # between two starts of one sweep
 
 

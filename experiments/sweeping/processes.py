@@ -16,6 +16,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from experiments.sweeping import warm
+
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -41,7 +43,7 @@ class LocalPool:
 
   def __init__(self, jobs: int):
     self.jobs = jobs
-    self._running: dict[str, tuple[subprocess.Popen, float]] = {}
+    self._running: dict[str, tuple[subprocess.Popen | warm.Process, float]] = {}
     self._environment = thread_limits(jobs) if jobs > 1 else {}
 
   @property
@@ -55,8 +57,9 @@ class LocalPool:
     return self.jobs - len(self._running)
 
   def start(self, job: Job) -> None:
-    """Starts a job."""
-    self._running[job.name] = start(job, self._environment), time.monotonic()
+    """Starts a job, warm if it is a run for which that is possible."""
+    process = warm.start(job.command, job.log, self._environment) or start(job, self._environment)
+    self._running[job.name] = process, time.monotonic()
 
   def ended(self, patience: float) -> list[Ended]:
     """Jobs that have ended; waits for the first of them, not longer than so many seconds."""
@@ -93,13 +96,6 @@ class LocalPool:
 def start(job: Job, environment: Mapping[str, str]) -> subprocess.Popen:
   """Starts a job that ends when this thread does."""
   parent = os.getpid()
-
-  def end_with_parent() -> None:
-    if _LIBC is not None:
-      _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-      if os.getppid() != parent:  # it died before the line above
-        os._exit(1)
-
   with open(job.log, "wb") as log:
     return subprocess.Popen(
       list(job.command),
@@ -107,12 +103,20 @@ def start(job: Job, environment: Mapping[str, str]) -> subprocess.Popen:
       stdout=log,
       stderr=subprocess.STDOUT,
       start_new_session=True,
-      preexec_fn=end_with_parent,
+      preexec_fn=lambda: end_with_parent(parent),
       env={**os.environ, **environment},
     )
 
 
-def signal_group(process: subprocess.Popen, number: int) -> None:
+def end_with_parent(parent: int) -> None:
+  """Has Linux kill this process when its parent ends."""
+  if _LIBC is not None:
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the line above
+      os._exit(1)
+
+
+def signal_group(process: subprocess.Popen | warm.Process, number: int) -> None:
   """Sends a signal to a run and all it started, if any of them is left."""
   with contextlib.suppress(ProcessLookupError, PermissionError):
     os.killpg(process.pid, number)

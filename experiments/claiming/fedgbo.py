@@ -1,0 +1,118 @@
+"""Claims of [001], the global biased optimiser, and of those with the optimizer at the server, or in Mime."""
+
+from experiments.claiming.expectations import any_of, beats, best_differs, cheaper
+from experiments.claiming.protocol import Arm, Claim, Panel, Setting
+
+OPTIMIZERS = {
+  "SGDm": "sgdm(0.9, dampened=True)",
+  "RMSProp": "rmsprop(0.9)",
+  "Adam": "adam(0.9, 0.99)",
+}
+
+# 836 real writers, about 72 images each, of whom 10 take part in a round with one epoch.
+EMNIST = Setting(
+  "emnist", "EMNIST digits by writer, 2NN", "emnist_digits",
+  ("--model=2nn", "--rounds_per_eval=4", "--diagnostics=flops", "--diagnostics_period=40"), rounds=80,
+)  # fmt: skip
+# Bags of 10,000 words, most of them absent; 699 users.
+TAGS = Setting(
+  "tags", "Stack Exchange tags by user, logistic", "stackoverflow_tag",
+  ("--rounds_per_eval=4", "--diagnostics=flops", "--diagnostics_period=20"), rounds=40,
+  grid={"client_learning_rate": ("1", "10", "100")},
+)  # fmt: skip
+FEDAVG = Arm("FedAvg", "fedavg")
+
+
+def _arm(family: str, algo: str, optimizer: str) -> Arm:
+  return Arm(f"{family} {optimizer}", algo, (f"--set=optimizer={OPTIMIZERS[optimizer]}",))
+
+
+GBO = tuple(_arm("FedGBO", "fedgbo", optimizer) for optimizer in OPTIMIZERS)
+LITE = tuple(_arm("MimeLite", "mimelite", optimizer) for optimizer in ("SGDm", "Adam"))
+XLITE = tuple(_arm("MimeXlite", "mimexlite", optimizer) for optimizer in ("SGDm", "Adam"))
+WRITERS = Panel(EMNIST, (FEDAVG, *GBO, *LITE))
+SPARSE = Panel(TAGS, (FEDAVG, *GBO))
+VARIANTS = Panel(EMNIST, (*GBO, *LITE, *XLITE))
+NAMES = [arm.label for arm in GBO]
+
+SERVER_ONLY = Arm(
+  "server-only SGDm", "fedsgd", ("--set=optimizer=sgdm(0.9)",),
+  {"server_learning_rate": ("0.01", "0.03", "0.1", "0.3")},
+)  # fmt: skip
+MIME = Panel(
+  EMNIST,
+  (
+    FEDAVG,
+    Arm("FedAvgM", "fedavgm"),
+    Arm("Mime SGDm", "mime", ("--set=optimizer=sgdm(0.9)",)),
+    Arm("MimeLite SGDm (undampened)", "mimelite", ("--set=optimizer=sgdm(0.9)",)),
+    SERVER_ONLY,
+  ),
+)
+
+ADAPTIVE = Panel(
+  Setting(
+    "adaptive", "EMNIST digits by writer, 2NN", "emnist_digits",
+    ("--model=2nn", "--rounds_per_eval=4"), rounds=80,
+    grid={"client_learning_rate": ("0.03", "0.1", "0.3"), "server_learning_rate": ("0.01", "0.1", "1")},
+  ),
+  tuple(
+    Arm(label, algo)
+    for label, algo in (("FedAvg", "fedavg"), ("FedAvgM", "fedavgm"), ("FedAdam", "fedadam"),
+                        ("FedYogi", "fedyogi"))
+  ),
+)  # fmt: skip
+
+CLAIMS = (
+  Claim(
+    "biased_optimizer",
+    "FedGBO is ahead in accuracy per uploaded byte and per FLOP; no optimizer is the best everywhere; on "
+    "sparse features RMSProp and Adam are.",
+    "[001] Figures 2 and 3, Table 4",
+    (WRITERS, SPARSE),
+    (
+      *(
+        cheaper(WRITERS, "FedGBO SGDm", other, what, 0.999)
+        for other in ("FedAvg", "MimeLite SGDm")
+        for what in ("upload", "flops")
+      ),
+      best_differs((WRITERS, SPARSE), NAMES),
+      any_of(*(beats(SPARSE, name, "FedGBO SGDm") for name in NAMES[1:])),
+    ),
+    axes=("upload", "upload"),
+    presets="fedgbo/table4",
+  ),
+  Claim(
+    "mimexlite",
+    "MimeXlite with SGDm or Adam falls well behind MimeLite and FedGBO.",
+    "[001] Table 5",
+    (VARIANTS,),
+    tuple(
+      beats(VARIANTS, f"{family} {optimizer}", f"MimeXlite {optimizer}")
+      for optimizer in ("SGDm", "Adam")
+      for family in ("MimeLite", "FedGBO")
+    ),
+    presets="fedgbo/table5",
+  ),
+  Claim(
+    "mime",
+    "Mime and MimeLite beat FedAvg with the same optimizer at the server, and that optimizer without local "
+    "steps.",
+    "[004] Figure 3",
+    (MIME,),
+    tuple(
+      beats(MIME, method, other)
+      for method in ("Mime SGDm", "MimeLite SGDm (undampened)")
+      for other in ("FedAvgM", "server-only SGDm")
+    ),
+    presets="scaffold_mime/mime_figure3",
+  ),
+  Claim(
+    "adaptive",
+    "FedAvgM, FedAdam and FedYogi are ahead of FedAvg.",
+    "[001]; Reddi et al. 2021",
+    (ADAPTIVE,),
+    tuple(beats(ADAPTIVE, method, "FedAvg") for method in ("FedAvgM", "FedAdam", "FedYogi")),
+    presets="adaptive/tuned",
+  ),
+)
