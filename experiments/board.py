@@ -12,7 +12,7 @@ from tensorboard.plugins.hparams import api as hparams
 
 from experiments import labels
 
-_LABEL_SECONDS = 2.0  # spent on reading clients for the picture of their labels
+_LABEL_SECONDS = 0.5  # spent on reading clients for the picture of their labels
 
 
 class TensorBoard:

@@ -15,7 +15,7 @@ import tqdm
 import tasks
 from experiments import board as board_lib
 from experiments import cohorts as cohorts_lib
-from experiments import diagnosing, models, output, remote_data, scaling, system_flags
+from experiments import diagnosing, evaluating, models, output, remote_data, scaling, system_flags
 from experiments.settings import (
   ALGORITHM_FLAGS,
   STAND_INS,
@@ -60,6 +60,7 @@ def run(flags: Any) -> int:
     if flags.runtime == "ray":
       task = remote_data.by_reference(task, flags.task, flags.seed, options)
     config = resolve(flags, task, given)
+    task = evaluating.on_part(task, config["eval_examples"])
     algorithm = build_algorithm(
       flags.algo, given, task, config["clients_per_round"], config["max_staleness"]
     )
@@ -154,9 +155,7 @@ def finish(
 ) -> None:
   """Exports the models of a run that is through, then sums it up: a summary means that all is there."""
   if not flags.lean:
-    models.export(folder.path / "model_last", process.model, weights, config)
-    if best.weights():
-      models.export(folder.path / "model_best", process.model, best.weights(), config)
+    models.export_both(folder.path, process.model, weights, best.weights(), config)
   print(closing_words(folder.path, folder.write_summary()))
 
 
@@ -328,6 +327,7 @@ def resolve(flags: Any, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
     **system_flags.resolve(flags),
     **diagnosing.resolve(flags),
     "rounds_per_eval": flags.rounds_per_eval,
+    "eval_examples": evaluating.resolve(flags, task),
     "runtime": flags.runtime,
     "devices": flags.devices,
     "max_clients_in_flight": flags.max_clients_in_flight,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from keras.src.saving.legacy import saving_utils
 
 from tff_momentum.gradients import Model
 
@@ -71,6 +72,40 @@ def export(folder: pathlib.Path, model: Model, weights: Any, about: Mapping[str,
       variable.assign(value)
     tf.get_logger().setLevel("ERROR")  # which would warn that a model without an optimizer has none
     keras.save_weights(part / "keras.weights.h5")
-    keras.save(part / "saved_model", save_format="tf")
+    _save(keras, part / "saved_model")
+  _replace(folder, part)
+
+
+def export_both(folder: pathlib.Path, model: Model, last: Any, best: Any, about: Any) -> None:
+  """Exports a run's `model_last`, and its `model_best` if it has one: often the same."""
+  export(folder / "model_last", model, last, about)
+  if not best:
+    return
+  if all(np.array_equal(x, y) for x, y in zip(last, best, strict=True)):
+    part = folder / "model_best.part"
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(folder / "model_last", part)
+    _replace(folder / "model_best", part)
+  else:
+    export(folder / "model_best", model, best, about)
+
+
+def _save(keras: "tf.keras.Model", path: pathlib.Path) -> None:
+  """Writes a SavedModel. Keras's own layers need not be traced one by one, which takes most of the time:
+  Keras makes them again from their configuration; TensorFlow Serving asks for the signature alone."""
+  if all(_is_stock(layer) for layer in keras._flatten_layers(include_self=False)):
+    signature = saving_utils.trace_model_call(keras)
+    keras.save(path, save_format="tf", save_traces=False, signatures=signature)
+  else:
+    keras.save(path, save_format="tf")
+
+
+def _is_stock(layer: Any) -> bool:
+  return type(layer).__module__.startswith("keras.") and not isinstance(
+    layer, tf.keras.layers.Lambda
+  )
+
+
+def _replace(folder: pathlib.Path, part: pathlib.Path) -> None:
   shutil.rmtree(folder, ignore_errors=True)
   os.replace(part, folder)

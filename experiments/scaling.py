@@ -1,4 +1,4 @@
-"""A try-out of a large experiment: `--scale=0.05` is a twentieth of its rounds and of its cohort.
+"""A try-out of a large experiment: `--scale=0.05` is a twentieth of its rounds, cohort and test data.
 
 What a preset or a task's defaults say is shrunk; a number typed on the command line stands as typed. The
 split of the data over clients stays, so that each client holds what it holds in the full experiment.
@@ -9,19 +9,20 @@ from collections.abc import Iterable
 
 from experiments.settings import UserError
 
-# The least that is left of each: two clients are the fewest that make averaging mean something.
-AT_LEAST = {"total_rounds": 1, "clients_per_round": 2}
+# The least that is left of each: two clients are the fewest that make averaging mean something, and a
+# thousand test examples tell an accuracy to a percent or two.
+AT_LEAST = {"total_rounds": 1, "clients_per_round": 2, "eval_examples": 1000}
 
 
 def shrink(name: str, value: int, factor: float | None) -> int:
-  """A number of rounds or of clients, as the scaled experiment has it; None is full size."""
+  """A number of rounds, clients or test examples, as the scaled experiment has it; None is full size."""
   if factor is None:
     return value
   return max(min(AT_LEAST[name], value), round(value * check(factor)))
 
 
 def shrink_flags(flags: Iterable[str], factor: float | None) -> list[str]:
-  """Flags `--name=value`, with the rounds and the cohort among them shrunk."""
+  """Flags `--name=value`, with the rounds, the cohort and the test among them shrunk."""
   return [_shrink_flag(flag, factor) for flag in flags]
 
 

@@ -49,7 +49,7 @@ def define_flags() -> None:
     "from_config", None, "Run again what a run's config.json says; typed flags win."
   )
   flags.DEFINE_float(
-    "scale", None, "Shrink the preset's or the task's rounds and cohort, for a try-out."
+    "scale", None, "Shrink the preset's or the task's rounds, cohort and test data, for a try-out."
   )
   flags.DEFINE_multi_string("set", [], "A hyperparameter of the algorithm, as in --set beta=0.9.")
   flags.DEFINE_multi_string("task_set", [], "An option of the task, as in --task_set noise=0.1.")
@@ -72,6 +72,12 @@ def define_flags() -> None:
   flags.DEFINE_bool("stop_on_divergence", True, "End a run whose loss is no longer finite.")
   flags.DEFINE_string("compression", None, "Compress the uploads, as in qsgd:4 (bits).")
   flags.DEFINE_integer("rounds_per_eval", 1, "Evaluate every so many rounds.", lower_bound=1)
+  flags.DEFINE_integer(
+    "eval_examples",
+    None,
+    "Evaluate on about so many test examples, always the same.",
+    lower_bound=1,
+  )
   flags.DEFINE_integer(
     "rounds_per_checkpoint", 50, "Checkpoint every so many rounds.", lower_bound=1
   )

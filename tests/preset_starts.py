@@ -1,12 +1,20 @@
-"""Starts presets one after the other in one process, since importing TensorFlow takes longer than most.
+"""Starts presets, each as `run.py --preset=NAME --scale=0.01 --data=synthetic --total_rounds=1` does.
 
-    python tests/preset_starts.py FOLDER NAME ...
+    python tests/preset_starts.py FOLDER [PRESET or folder of presets ...]
 
-Each is what `run.py --preset=NAME --scale=0.01 --data=synthetic --total_rounds=1` does.
+Without names, all of them. Some are started in one process, since importing TensorFlow and building a deep
+model take longer than most, and presets of one task share it. What was started is not started again; each
+has a row in FOLDER/starts.csv, and what failed does not stop the rest.
 """
 
+import csv
+import functools
+import gc
 import os
 import pathlib
+import resource
+import shutil
+import subprocess
 import sys
 import time
 
@@ -15,36 +23,122 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from absl import flags
 
+import tasks
 from experiments import preset_files, settings
 from experiments.sweeping import signatures
 
+# From cheap to dear.
+COST = ("quadratic", "concrete", "sent140", "fashion_mnist", "emnist_sorted", "cifar10_two_class",
+        "shakespeare", "cifar10_dirichlet", "cifar100_dirichlet", "emnist", "cifar100", "stackoverflow",
+        "inaturalist", "gldv2")  # fmt: skip
+TOGETHER = 12  # starts of one process: TensorFlow gives little memory back
 # ViT-B/16 on the 130 images of a landmark photographer, five times over, takes an hour on two cores.
 TOO_SLOW = {("gldv2", "vit_b16"): ["--max_examples_per_client=2"]}
+HEAVY = ("checkpoints", "client_states", "model_best", "model_last")  # not kept of a start
+
+
+def preset(name: str) -> dict[str, str]:
+  """A preset's flags by name; of those that are repeated, the last."""
+  return dict(flag.removeprefix("--").partition("=")[::2] for flag in preset_files.read(name))
+
+
+def kind(name: str) -> tuple[int, str, str]:
+  """Presets of one kind have the same task."""
+  found = preset(name)
+  return COST.index(found["task"]), found["task"], found.get("model", "")
 
 
 def arguments(name: str, folder: str) -> list[str]:
   """The command line of a start; tasks that carry their data along have no choice of it."""
-  preset = dict(flag.removeprefix("--").partition("=")[::2] for flag in preset_files.read(name))
-  data = ["--data=synthetic"] * ("data" in (signatures.of_task(preset["task"]) or {}))
-  more = TOO_SLOW.get((preset["task"], preset.get("model", "")), [])
-  return ["run.py", f"--preset={name}", "--scale=0.01", "--total_rounds=1", *data, *more,
-          f"--root_output_dir={folder}",
-          f"--experiment_name={name.replace('/', '.')}", "--quiet"]  # fmt: skip
+  _, task, model = kind(name)
+  data = ["--data=synthetic"] * ("data" in (signatures.of_task(task) or {}))
+  return ["run.py", f"--preset={name}", "--scale=0.01", "--total_rounds=1", *data,
+          *TOO_SLOW.get((task, model), []), f"--root_output_dir={folder}",
+          f"--experiment_name={run_name(name)}", "--quiet"]  # fmt: skip
 
 
-def main(folder: str, names: list[str]) -> None:
-  """Starts them; a line for each that ended well."""
+def run_name(name: str) -> str:
+  """The folder of a preset's run."""
+  return name.replace("/", ".")
+
+
+def start(folder: str, names: list[str]) -> None:
+  """Starts them in this process; a line, and a row of the table, for each that ended well."""
   settings.define_flags()
   from experiments import experiment
 
+  tasks.loader = shared(tasks.loader)  # type: ignore[assignment]
   for name in names:
     started = time.monotonic()
     for flag in flags.FLAGS:
       flags.FLAGS[flag].unparse()
     settings.parse(preset_files.expand(arguments(name, folder)))
     assert experiment.run(flags.FLAGS) == 0
-    print(f"started {name} in {time.monotonic() - started:.1f} s", flush=True)
+    for part in HEAVY:
+      shutil.rmtree(pathlib.Path(folder, run_name(name), part), ignore_errors=True)
+    gc.collect()
+    seconds, peak = time.monotonic() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"started {name} in {seconds:.1f} s", flush=True)
+    record(folder, name, "started", f"{seconds:.1f}", f"{peak // 1024}")
+
+
+def shared(loader):
+  """Tasks that were asked for before, once more; they know nothing of the algorithm that they served."""
+  made = {}
+
+  def shared_loader(name):
+    load = loader(name)
+
+    @functools.wraps(load)
+    def load_once(**options):
+      key = (name, *sorted(options.items()))
+      if key not in made:
+        made.clear()
+        made[key] = load(**options)
+      return made[key]
+
+    return load_once
+
+  return shared_loader
+
+
+def record(folder: str, name: str, outcome: str, seconds: str, peak: str) -> None:
+  """Adds a row to the table."""
+  with open(pathlib.Path(folder, "starts.csv"), "a", newline="") as file:
+    csv.writer(file).writerow([name, outcome, seconds, peak])
+
+
+def main(folder: str, prefixes: list[str]) -> int:
+  """Starts what was not started yet, in one process after the other; the exit code tells failure."""
+  os.makedirs(folder, exist_ok=True)
+  asked = {name for prefix in prefixes or [""] for name in preset_files.names(prefix)}
+  waiting = sorted((n for n in asked if not is_started(folder, n)), key=lambda n: (kind(n), n))
+  failed = []
+  while waiting:
+    names = [name for name in waiting if kind(name) == kind(waiting[0])][:TOGETHER]
+    child = subprocess.run(
+      [sys.executable, __file__, "--here", folder, *names], stderr=subprocess.PIPE, text=True
+    )
+    left = [name for name in names if not is_started(folder, name)]
+    if left:
+      reason = (child.stderr.strip().splitlines() or ["-"])[-1]
+      print(f"failed {left[0]}: exit code {child.returncode}: {reason}", flush=True)
+      record(folder, left[0], f"failed: {child.returncode}: {reason}", "", "")
+      failed.append(left[0])
+      print(child.stderr, file=sys.stderr)
+    done = {*names} - {*left[1:]}
+    waiting = [name for name in waiting if name not in done]
+  print(f"{len(asked) - len(failed)} of {len(asked)} presets have started.")
+  return 1 if failed else 0
+
+
+def is_started(folder: str, name: str) -> bool:
+  """Whether a preset's run was through."""
+  return pathlib.Path(folder, run_name(name), "summary.json").exists()
 
 
 if __name__ == "__main__":
-  main(sys.argv[1], sys.argv[2:])
+  if sys.argv[1] == "--here":
+    start(sys.argv[2], sys.argv[3:])
+  else:
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

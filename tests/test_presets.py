@@ -12,6 +12,7 @@ import tasks
 from experiments import preset_files, scaling, settings
 from experiments.settings import ALGORITHM_FLAGS, TASK_FLAGS, UserError
 from experiments.sweeping import grids, signatures
+from tests import preset_starts
 from tff_momentum import algorithms
 from tff_momentum.catalogue import ALGORITHMS
 
@@ -194,10 +195,7 @@ def algorithm_kind(name):
   return flags["algo"], *shape
 
 
-# From cheap to dear; an algorithm is started on the cheapest task that has a preset of it.
-COST = ("quadratic", "concrete", "sent140", "fashion_mnist", "emnist_sorted", "cifar10_two_class",
-        "shakespeare", "cifar10_dirichlet", "cifar100_dirichlet", "emnist", "cifar100", "stackoverflow",
-        "inaturalist", "gldv2")  # fmt: skip
+# An algorithm is started on the cheapest task that has a preset of it.
 
 
 def starts():
@@ -206,7 +204,7 @@ def starts():
   Presets of one kind differ in numbers alone, which the tests above check. A task knows nothing of the
   algorithm and an algorithm nothing of the task, so that not every pair of kinds needs to be tried.
   """
-  by_cost = sorted(NAMES, key=lambda name: (COST.index(given(name)["task"]), name))
+  by_cost = sorted(NAMES, key=lambda name: (preset_starts.kind(name), name))
   chosen = list({algorithm_kind(name): name for name in reversed(by_cost)}.values())
   met = {task_kind(name) for name in chosen}
   chosen += {task_kind(n): n for n in reversed(by_cost) if task_kind(n) not in met}.values()

@@ -20,7 +20,7 @@ def resnet20(shape: Shape, classes: int) -> "tf.keras.Model":
       step = stride if block == 0 else 1
       y = _relu(_norm(_conv(x, filters, step)))
       y = _norm(_conv(y, filters))
-      x = _relu(_add(y, _PaddedShortcut(filters, step)(x)))
+      x = _relu(_add(y, _shortcut(x, filters, step)))
   x = tf.keras.layers.GlobalAveragePooling2D(name=PENULTIMATE)(x)
   return tf.keras.Model(inputs, tf.keras.layers.Dense(classes)(x))
 
@@ -127,14 +127,16 @@ def _add(x, y):
   return tf.keras.layers.Add()([x, y])
 
 
-class _PaddedShortcut(tf.keras.layers.Layer):
-  """Takes every second place and adds channels of zeros, where a block does so: no parameters."""
+def _shortcut(x, filters, stride):
+  """Takes every second place and adds channels of zeros, where a block does so: no parameters.
 
-  def __init__(self, filters, stride):
-    super().__init__()
-    self._filters, self._stride = filters, stride
-
-  def call(self, x):
-    missing = self._filters - x.shape[-1]
-    channels = [missing // 2, missing - missing // 2]
-    return tf.pad(x[:, :: self._stride, :: self._stride], [[0, 0], [0, 0], [0, 0], channels])
+  Layers of Keras's own, which it loads again without this file. To a layer for channels first, the last
+  dimension is one to pad.
+  """
+  if stride > 1:
+    x = tf.keras.layers.AveragePooling2D(1, stride)(x)
+  missing = filters - x.shape[-1]
+  if missing:
+    channels = (missing // 2, missing - missing // 2)
+    x = tf.keras.layers.ZeroPadding2D(((0, 0), channels), data_format="channels_first")(x)
+  return x
