@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 from tensorboard.plugins.hparams import api as hparams
@@ -26,8 +27,9 @@ class TensorBoard:
 
   def write(self, row: Mapping[str, float]) -> None:
     """A round's numbers, at the round's number."""
-    values = {name: value for name, value in row.items() if name != "round"}
-    asyncio.run(self._manager.release(values, key=int(row["round"])))
+    # As NumPy's: of every Python number that it is ever given TensorFlow keeps a tensor, for good.
+    values = {name: np.float32(value) for name, value in row.items() if name != "round"}
+    asyncio.run(self._manager.release(values, key=np.int64(row["round"])))
 
   def draw_labels(self, task: Any) -> None:
     """The labels that some clients hold, as a picture; nothing if the task has none."""

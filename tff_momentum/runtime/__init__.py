@@ -5,7 +5,7 @@ import importlib.util
 import tensorflow_federated as tff
 
 from tff_momentum.runtime import devices as devices_lib
-from tff_momentum.runtime import xla
+from tff_momentum.runtime import eager_tensors, xla
 from tff_momentum.runtime.context import InProcessContext
 from tff_momentum.runtime.devices import configure_threads
 from tff_momentum.runtime.errors import client_labels
@@ -23,6 +23,8 @@ __all__ = [
   "set_execution_context",
   "source",
 ]
+
+eager_tensors.stop_leak()  # here, so that the actors of a cluster have it too
 
 
 def set_execution_context(
