@@ -9,8 +9,8 @@ the weights moved: equal for equal work.
 
     python experiments/benchmark.py --algos=mimelite,mime,scaffold,ghbm --items=B
 
-compares algorithms with fedavg. `--item=B --rounds=7 --json=FILE`, with `--peer`, is what the driver of
-the peer benchmark calls.
+compares algorithms with fedavg. `--item=B --rounds=7 --json=FILE --algorithm=fedavg` runs our process on one
+item and writes what the driver of the peer benchmark reads; there, this script's path is a line in `PEERS`.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
   """Runs the benchmark and prints a table for each item."""
   arguments = parse(argv)
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-  if arguments.peer:
+  if arguments.item:
     return run_as_peer(arguments)
   if arguments.algos:
     names = ["inprocess/fedavg", *(f"inprocess/{name}" for name in arguments.algos)]
@@ -60,13 +60,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
   add("--runtimes", type=_names(RUNTIMES), default=["inprocess"], help="of inprocess,ray,tff")
   add("--stock", action="store_true", help="also stock TFF's FedAvg on its worker (slow)")
   add("--algos", type=lambda text: text.split(","), help="algorithms to time against fedavg")
-  add("--peer", action="store_true", help="one item, as a peer: --item, --rounds, --json")
-  add("--item", choices=ITEM_NAMES, help="with --peer: the item")
-  add("--json", help="with --peer: where to write the result")
-  add("--algorithm", default="fedavgm", help="with --peer: the algorithm (fedavgm)")
+  add("--item", choices=ITEM_NAMES, help="as a peer: the one item to run")
+  add("--json", help="as a peer: where to write the result")
+  add("--algorithm", default="fedavg", help="as a peer: the algorithm (fedavg)")
   arguments = parser.parse_args(argv)
-  if arguments.peer and not (arguments.item and arguments.json):
-    parser.error("--peer needs --item and --json.")
+  if bool(arguments.item) != bool(arguments.json):
+    parser.error("--item and --json go together.")
   if arguments.rounds < 1 or arguments.warm_up < 1:
     parser.error("--rounds and --warm_up must be at least 1.")
   return arguments

@@ -33,7 +33,7 @@ def test_wrong_names_are_refused():
   with pytest.raises(SystemExit):
     benchmark.parse(["--items=A,Z"])
   with pytest.raises(SystemExit):
-    benchmark.parse(["--peer", "--item=A"])
+    benchmark.parse(["--item=A"])
 
 
 def test_expected_factors_count_gradients_and_passes_over_the_weights():
@@ -60,7 +60,7 @@ def test_the_table_shows_medians_of_ratios_within_a_turn():
 def test_a_real_run_agrees_with_the_peers(tmp_path):
   """Seven rounds of B move the weights by 1.8439·, a number that the peers measured."""
   result = tmp_path / "result.json"
-  command = [sys.executable, "experiments/benchmark.py", "--peer", "--item=B", f"--json={result}"]
+  command = [sys.executable, "experiments/benchmark.py", "--item=B", f"--json={result}"]
   subprocess.run([*command, "--rounds=7"], cwd=ROOT, check=True, timeout=300)
   found = json.loads(result.read_text())
   assert found["check"] == pytest.approx(PEERS_CHECK_AFTER_SEVEN_ROUNDS, rel=1e-4)

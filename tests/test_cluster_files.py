@@ -62,12 +62,33 @@ def test_the_slurm_script_is_a_shell_script():
   subprocess.run(["bash", "-n", SLURM], check=True)
 
 
-def test_the_kuberay_file_describes_a_job_with_the_same_image_everywhere():
+def _kuberay() -> dict:
   yaml = pytest.importorskip("yaml")
-  job = yaml.safe_load((SLURM.parent / "kuberay.yaml").read_text())
+  return yaml.safe_load((SLURM.parent / "kuberay.yaml").read_text())
+
+
+def test_the_kuberay_file_describes_a_job_with_the_same_image_everywhere():
+  job = _kuberay()
   assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
   assert "experiments/run.py --runtime=ray" in job["spec"]["entrypoint"]
   cluster = job["spec"]["rayClusterSpec"]
   groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
   images = {c["image"] for group in groups for c in group["template"]["spec"]["containers"]}
   assert len(images) == 1
+  assert f'"ray=={cluster["rayVersion"]}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_kuberay_pods_are_whole():
+  """No operator here to ask: what its schema requires, and that names point to something."""
+  cluster = _kuberay()["spec"]["rayClusterSpec"]
+  for group in cluster["workerGroupSpecs"]:
+    assert group["groupName"]
+    assert group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]
+  for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+    assert all(isinstance(value, str) for value in group["rayStartParams"].values())
+    pod = group["template"]["spec"]
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    for container in pod["containers"]:
+      assert container["resources"]["limits"] == container["resources"]["requests"]
+      assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+      assert all(isinstance(variable["value"], str) for variable in container["env"])

@@ -17,6 +17,8 @@ from typing import Any, Literal
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
 
+from tff_momentum.runtime import recurrent
+
 Compile = Literal["auto", "on", "off"]
 _MARK = "_XlaMustCompile"
 _LOOPS = ("While", "StatelessWhile")
@@ -47,8 +49,7 @@ def mark_gradients(graph_def: tf.compat.v1.GraphDef, mode: Compile) -> None:
 
 
 def _compile_calls(graph_def: tf.compat.v1.GraphDef, function: function_pb2.FunctionDef) -> None:
-  _drop_placeholders(function)
-  _mark(function)
+  _prepare(graph_def, function)
   for node in _calls(graph_def, function.signature.name):
     _mark(node)
 
@@ -59,8 +60,7 @@ def _branch_calls(graph_def: tf.compat.v1.GraphDef, function: function_pb2.Funct
   compiled = graph_def.library.function.add()
   compiled.CopyFrom(function)
   compiled.signature.name = plain + "_compiled"
-  _drop_placeholders(compiled)
-  _mark(compiled)
+  _prepare(graph_def, compiled)
   calls = list(_calls(graph_def, plain))
   branches = []
   for callee in (compiled, function):
@@ -89,6 +89,14 @@ def _branch_calls(graph_def: tf.compat.v1.GraphDef, function: function_pb2.Funct
     for key, value in kept.items():
       made.attr[key].CopyFrom(value)
     node.CopyFrom(made)
+
+
+def _prepare(graph_def: tf.compat.v1.GraphDef, function: function_pb2.FunctionDef) -> None:
+  """Makes a function one that XLA compiles, and compiles well."""
+  _drop_placeholders(function)
+  library = {other.signature.name: other for other in graph_def.library.function}
+  graph_def.library.function.extend(recurrent.shorten_loops(function, library))
+  _mark(function)
 
 
 def _caller(function: function_pb2.FunctionDef, compiled: bool) -> function_pb2.FunctionDef:
