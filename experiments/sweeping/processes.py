@@ -58,8 +58,9 @@ class LocalPool:
 
   def start(self, job: Job) -> None:
     """Starts a job, warm if it is a run for which that is possible."""
+    began = time.monotonic()  # the imports that a first run waits for are its own
     process = warm.start(job.command, job.log, self._environment) or start(job, self._environment)
-    self._running[job.name] = process, time.monotonic()
+    self._running[job.name] = process, began
 
   def ended(self, patience: float) -> list[Ended]:
     """Jobs that have ended; waits for the first of them, not longer than so many seconds."""
