@@ -3,17 +3,19 @@ data replaced during a run, a killed worker, a clock that jumps. Kills of a run 
 """
 
 import ast
+import csv
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
 from tasks.cache import DataError
 from tests import test_resume as resume
-from tests.test_task_caches import load, write_stackoverflow
+from tests.test_task_caches import load, rewrite, write_stackoverflow
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -73,6 +75,46 @@ def test_data_replaced_during_a_run_is_not_trained_on(tmp_path):
     task.dataset("bob", [0, 0], 4)
 
 
+@pytest.mark.slow
+def test_data_replaced_while_a_run_reads_it_ends_the_run_in_one_sentence(tmp_path):
+  database = write_stackoverflow(tmp_path)
+  clients = {f"user {i}": 8 for i in range(400)}
+  rewrite(database, {"train": clients, "heldout": {"cy": 4}, "test": {"dee": 6}})
+  process = subprocess.Popen(
+    [sys.executable, "experiments/run.py", "--task=stackoverflow_tag", "--algo=fedavg", "--quiet",
+     "--clients_per_round=2", "--total_rounds=100000", "--rounds_per_eval=100000",
+     f"--data_dir={tmp_path}", f"--root_output_dir={tmp_path}", "--experiment_name=one"],
+    cwd=ROOT, stderr=subprocess.PIPE, text=True,
+  )  # fmt: skip
+  while process.poll() is None and resume.finished_rounds(tmp_path / "one") < 2:
+    time.sleep(0.05)
+  copy = database.with_suffix(".copy")
+  shutil.copyfile(database, copy)
+  os.replace(copy, database)
+  _, said = process.communicate(timeout=200)
+  assert process.returncode == 2, said
+  assert "was changed or replaced" in said
+  assert "Traceback" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("states", ["memory", "disk"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped"])
+def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(tmp_path, damage, states):
+  arguments = ["--algo=scaffold", "--rounds_per_checkpoint=2", f"--client_states={states}"]
+  resume.run(tmp_path, "whole", *arguments)
+  resume.start_and_stop(tmp_path, "one", *arguments, rows=6, with_signal=resume.signal.SIGTERM)
+  newest = max((tmp_path / "one" / "checkpoints").glob("0*"))
+  content = bytearray((newest / "server").read_bytes())
+  content[len(content) // 2] ^= 1
+  (newest / "server").write_bytes(content[:-100] if damage == "truncated" else content)
+  resumed = resume.run(tmp_path, "one", *arguments)
+  assert f"The checkpoint {newest.name} cannot be used" in resumed.stderr
+  assert resume.rows(tmp_path / "whole") == resume.rows(tmp_path / "one")
+  if states == "memory":  # a checkpoint with its states on disk names its own store
+    resume.assert_same_run(tmp_path / "whole", tmp_path / "one")
+
+
 KILLED_WORKER = """
 import os, signal
 import numpy as np
@@ -109,6 +151,69 @@ def test_a_killed_worker_of_tff_is_replaced(tmp_path):
     text = output.read()
   assert ended.returncode == 0, text[-2000:]
   assert "same bits" in text
+
+
+# The wall clock is a day ahead or a day behind, by turns, for half a second each.
+JUMPING_CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <sys/time.h>
+#include <time.h>
+typedef int (*reader)(clockid_t, struct timespec *);
+int clock_gettime(clockid_t id, struct timespec *now) {
+  static reader read;
+  struct timespec steady;
+  if (!read) read = (reader)dlsym(RTLD_NEXT, "clock_gettime");
+  int code = read(id, now);
+  read(CLOCK_MONOTONIC, &steady);
+  if (id == CLOCK_REALTIME) now->tv_sec += steady.tv_nsec < 500000000 ? 86400 : -86400;
+  return code;
+}
+time_t time(time_t *out) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (out) *out = now.tv_sec;
+  return now.tv_sec;
+}
+int gettimeofday(struct timeval *out, void *zone) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  out->tv_sec = now.tv_sec;
+  out->tv_usec = now.tv_nsec / 1000;
+  return 0;
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_clock_that_jumps_changes_nothing(tmp_path):
+  compiler = shutil.which("cc")
+  if not compiler:
+    pytest.skip("A clock that jumps has to be compiled.")
+  library = tmp_path / "clock.so"
+  subprocess.run(
+    [compiler, "-shared", "-fPIC", "-xc", "-", "-o", str(library), "-ldl"],
+    input=JUMPING_CLOCK, text=True, check=True,
+  )  # fmt: skip
+  jumping = {**os.environ, "LD_PRELOAD": str(library)}
+  times = subprocess.run(
+    [sys.executable, "-c", "import time\nfor _ in range(9): print(time.time()); time.sleep(0.2)"],
+    env=jumping, capture_output=True, text=True, check=True,
+  ).stdout.split()  # fmt: skip
+  assert float(max(times)) - float(min(times)) > 86400  # it does jump
+
+  resume.run(tmp_path, "steady", "--algo=scaffold")
+  ended = subprocess.run(
+    resume.command(tmp_path, "jumping", "--algo=scaffold"),
+    cwd=ROOT, env=jumping, capture_output=True, text=True, timeout=300,
+  )  # fmt: skip
+  assert ended.returncode == 0, ended.stderr
+  resume.assert_same_run(tmp_path / "steady", tmp_path / "jumping")
+  with (tmp_path / "jumping" / "metrics.csv").open(newline="") as file:
+    spent = [float(v) for row in csv.DictReader(file) for k, v in row.items() if "seconds" in k]
+  assert min(spent) >= 0
+  assert max(spent) < 300
 
 
 def test_nothing_asks_what_time_it_is():
