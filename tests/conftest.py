@@ -14,3 +14,11 @@ def _runtime():
     from tff_momentum.runtime import set_execution_context
 
     set_execution_context("inprocess")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+  """Keeps the tests of a file in one process: many share what took seconds to build."""
+  from xdist.scheduler import LoadFileScheduling
+
+  return LoadFileScheduling(config, log)

@@ -17,6 +17,7 @@ from experiments.reporting import (
   runs,
   tables,
   trends,
+  writing,
 )
 from tests.report_runs import MODEL, compared, write_run
 from tff_momentum.catalogue import ALGORITHMS
@@ -152,7 +153,7 @@ def test_settings_are_columns_and_points_of_a_trend(tmp_path):
   for alpha in (1.0, 0.1):
     write_run(tmp_path, "fedavg", [alpha / 2] * 2, details={"alpha": alpha})
   settings, _ = compared(tmp_path)
-  assert [s.label for s in settings] == ["digits, alpha=0.1", "digits, alpha=1.0"]
+  assert [s.label for s in settings] == ["digits, alpha=0.1", "digits, alpha=1"]
   assert [e.text for e in entries(results.final_table(settings))["FedAvg"]] == ["5.0", "50.0"]
   assert list(heatmaps.heat_maps(settings)) == []
   (figure,) = trends.trends(settings)
@@ -272,3 +273,18 @@ def test_the_mean_curve_stops_where_a_seed_diverges(tmp_path):
   np.testing.assert_array_equal(rounds, [1, 2])
   np.testing.assert_allclose(mean, [0.2, 0.3])
   np.testing.assert_allclose(std, np.sqrt(0.02))
+
+
+def test_a_smoothed_curve_is_a_mean_of_neighbours():
+  line = measures.Curve(np.arange(1, 6), np.array([0.0, 3, 0, 3, 0]), np.ones(5))
+  found = measures.smoothed(line, 3)
+  np.testing.assert_allclose(found.mean, [1.5, 1, 2, 1, 1.5])
+  np.testing.assert_allclose(found.std, 1)
+
+
+def test_what_never_happened_has_no_figure(tmp_path):
+  for algo, dropped in (("fedavg", [0, 0]), ("ghbm", [0, 1])):
+    counted = {"clients/non_finite": [0, 0], "clients/dropped": dropped}
+    write_run(tmp_path, algo, [0.5, 0.6], columns=counted)
+  (setting,), _ = compared(tmp_path)
+  assert writing._diagnostics(setting) == ["clients/dropped"]

@@ -12,45 +12,43 @@ import time
 import numpy as np
 import pytest
 
+from tests import warm_runs
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROUNDS = 24
 
 
+def flags(folder, name, *more):
+  return ["--task=digits", "--num_clients=30", "--quiet", f"--total_rounds={ROUNDS}",
+          "--rounds_per_checkpoint=5", f"--root_output_dir={folder}", f"--experiment_name={name}",
+          *more]  # fmt: skip
+
+
 def command(folder, name, *more):
-  return [sys.executable, "experiments/run.py", "--task=digits", "--num_clients=30", "--quiet",
-          f"--total_rounds={ROUNDS}", "--rounds_per_checkpoint=5", f"--root_output_dir={folder}",
-          f"--experiment_name={name}", *more]  # fmt: skip
+  """The command line of a cold start."""
+  return [sys.executable, "experiments/run.py", *flags(folder, name, *more)]
 
 
 def run(folder, name, *more):
-  result = subprocess.run(
-    command(folder, name, *more), cwd=ROOT, capture_output=True, text=True, timeout=300
-  )
-  assert result.returncode == 0, result.stderr
-  return result
+  ended = warm_runs.run(*flags(folder, name, *more))
+  assert ended.returncode == 0, ended.output
+  return ended
 
 
 def start_and_stop(folder, name, *more, rows, with_signal, delay=0.0):
-  """Starts a run and sends it a signal when `metrics.csv` has that many rounds, or a little later.
-
-  Returns its exit code and output.
-  """
-  process = subprocess.Popen(
-    command(folder, name, *more),
-    cwd=ROOT,
-    stdout=subprocess.PIPE,
-    stderr=subprocess.STDOUT,
-    text=True,
-  )
+  """Starts a run and sends it a signal when `metrics.csv` has that many rounds, or a little later."""
+  running = warm_runs.Running(*flags(folder, name, *more))
   deadline = time.monotonic() + 200
   while (
-    process.poll() is None and finished_rounds(folder / name) < rows and time.monotonic() < deadline
+    running.process.poll() is None
+    and finished_rounds(folder / name) < rows
+    and time.monotonic() < deadline
   ):
     time.sleep(0.005)
   time.sleep(delay)
-  process.send_signal(with_signal)
-  output, _ = process.communicate(timeout=120)
-  return process.returncode, output
+  if running.process.poll() is None:
+    running.process.send_signal(with_signal)
+  return running.wait()
 
 
 def finished_rounds(folder):
@@ -91,9 +89,10 @@ def kill_often(folder, arguments, moments):
   run(folder, "whole", *arguments)
   reached = []
   for moment, delay in moments:
-    start_and_stop(
+    ended = start_and_stop(
       folder, "killed", *arguments, rows=moment, with_signal=signal.SIGKILL, delay=delay
     )
+    assert ended.returncode == -signal.SIGKILL, ended.output
     reached.append(finished_rounds(folder / "killed"))
   run(folder, "killed", *arguments)
   assert_same_run(folder / "whole", folder / "killed")
@@ -123,16 +122,14 @@ def test_ctrl_c_ends_the_round_and_says_how_to_go_on(tmp_path):
   stopped = finished_rounds(tmp_path / "one")
   assert stopped >= 2
   more = [*arguments, f"--total_rounds={stopped + 5}"]
-  assert f"Final evaluation after {stopped + 5} rounds" in run(tmp_path, "one", *more).stdout
+  assert f"Final evaluation after {stopped + 5} rounds" in run(tmp_path, "one", *more).output
   assert [int(row["round"]) for row in rows(tmp_path / "one")] == list(range(1, stopped + 6))
 
   # The same command once more has nothing to do; another configuration is refused by name.
-  assert "is complete" in run(tmp_path, "one", *more).stdout
-  other = subprocess.run(
-    command(tmp_path, "one", *more, "--seed=9"), cwd=ROOT, capture_output=True, text=True
-  )
+  assert "is complete" in run(tmp_path, "one", *more).output
+  other = warm_runs.run(*flags(tmp_path, "one", *more, "--seed=9"))
   assert other.returncode == 2
-  assert "seed was 1 and is now 9" in other.stderr
+  assert "seed was 1 and is now 9" in other.output
 
   read_back_tensorboard(tmp_path / "one")
   assert_exports_evaluate_alike(tmp_path / "one")

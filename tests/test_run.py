@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from tests import warm_runs
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -149,19 +151,19 @@ def test_a_complete_run(tmp_path):
 def test_a_run_that_diverges_ends_early_and_says_so(tmp_path):
   arguments = ["--task=digits", "--algo=fedavg", "--total_rounds=50", "--client_learning_rate=1e30",
                "--quiet", f"--root_output_dir={tmp_path}", "--experiment_name=wild"]  # fmt: skip
-  result = run(*arguments)
-  assert result.returncode == 0, result.stderr
-  assert "diverged in round" in result.stdout
-  assert "Lower the learning rates" in result.stdout
+  result = warm_runs.run(*arguments)
+  assert result.returncode == 0, result.output
+  assert "diverged in round" in result.output
+  assert "Lower the learning rates" in result.output
   rows = list(csv.DictReader((tmp_path / "wild" / "metrics.csv").read_text().splitlines()))
   assert len(rows) < 10
   assert sum(int(row["clients/non_finite"]) for row in rows) > 0
   summary = json.loads((tmp_path / "wild" / "summary.json").read_text())
   assert summary["diverged"] is True
-  again = run(*arguments)
+  again = warm_runs.run(*arguments)
   assert again.returncode == 0
-  assert "diverged in round" in again.stdout
-  fatal = run(*arguments, "--restart", "--non_finite=fatal")
+  assert "diverged in round" in again.output
+  fatal = warm_runs.run(*arguments, "--restart", "--non_finite=fatal")
   assert fatal.returncode != 0
-  assert "fedavg: client" in fatal.stderr
-  assert "Lower the learning rate" in fatal.stderr
+  assert "fedavg: client" in fatal.output
+  assert "Lower the learning rate" in fatal.output

@@ -16,7 +16,7 @@ from experiments.settings import TASK_FLAGS
 from tff_momentum.catalogue import ALGORITHMS
 
 SETTING = ("task", "data", "scale", "total_rounds", "clients_per_round", "client_epochs_per_round",
-           "client_steps_per_round", "client_batch_size", "participation")  # fmt: skip
+           "client_steps_per_round", "client_batch_size", "participation", "eval_examples")  # fmt: skip
 # How uneven the clients are: a method under other circumstances, to be compared with itself.
 CIRCUMSTANCES = ("async", "max_staleness", "stale", "think_time", "availability", "day", "deadline",
                  "over_selection", "dropout_rate", "client_steps_law", "client_speed")  # fmt: skip
@@ -70,7 +70,7 @@ class Setting:
       of_all = f" of {values['num_clients']}" if "num_clients" in values else ""
       facts.append(f"{values['clients_per_round']}{of_all} clients a round")
     facts += [
-      f"{name} {values[name]}" for name in ("model", "alpha", "similarity") if name in values
+      f"{name} {shown(values[name])}" for name in ("model", "alpha", "similarity") if name in values
     ]
     for name, what in (
       ("client_epochs_per_round", "local epochs"),
@@ -106,6 +106,11 @@ def compare(runs: Sequence[Run]) -> tuple[list[Setting], list[str]]:
     settings.append(Setting(keys[indices[0]], "", metric, _methods(members, metric)))
   settings.sort(key=lambda setting: [str(value) for value in setting.values.values()])
   return [dataclasses.replace(s, label=_setting_label(s, settings)) for s in settings], problems
+
+
+def shown(value: Any) -> str:
+  """A value as a reader would write it: 10000 and 0, not 10000.0 and 0.0."""
+  return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def varying(dicts: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -218,7 +223,7 @@ def _setting_label(setting: Setting, settings: Sequence[Setting]) -> str:
   same_task = [s.values for s in settings if s.values["task"] == setting.values["task"]]
   differing = [name for name in varying(same_task) if name != "data" and name in setting.values]
   return ", ".join(
-    [setting.values["task"], *(f"{name}={setting.values[name]}" for name in differing)]
+    [setting.values["task"], *(f"{name}={shown(setting.values[name])}" for name in differing)]
   )
 
 

@@ -22,6 +22,7 @@ RC: Any = {
   "legend.fontsize": 11, "lines.linewidth": 1.8, "lines.solid_capstyle": "round", "svg.hashsalt": "report",
   "figure.dpi": 100, "savefig.dpi": 200, "savefig.bbox": "tight", "savefig.pad_inches": 0.08,
 }  # fmt: skip
+SMOOTH = 40  # points of a curve of which each is a mean
 X_LABELS = {
   "rounds": "Communication rounds",
   "bytes": "Bytes exchanged (down and up, all clients)",
@@ -33,6 +34,9 @@ COLUMN_LABELS = {
   "train/loss": "Training loss of the cohort",
   "eval/loss": "Test loss",
   "update_norm": "Norm of the server’s update",
+  "clients/non_finite": "Updates that were not finite",
+  "clients/dropped": "Clients that dropped out",
+  "clients/late": "Clients past the deadline",
   "diagnostics/drift": "Client drift",
   "diagnostics/cosine": "Cosine distance between client models",
   "diagnostics/alpha": "α of FedGLOMO’s Assumption 4",
@@ -91,12 +95,15 @@ def metric_curves(setting: Setting, what: str) -> Figure | None:
 
 
 def column_curves(setting: Setting, column: str) -> Figure | None:
-  """Any other column against rounds."""
+  """Any other column against rounds, as a moving mean: from round to round they jump."""
   label = COLUMN_LABELS.get(column, column.replace("_", " "))
-  drawn = _curves(setting, column, label, "rounds", 1.0, target=False)
+  longest = max(len(measures.curve(m.best.runs, column).rounds) for m in setting.methods)
+  window = max(1, longest // SMOOTH)
+  drawn = _curves(setting, column, label, "rounds", 1.0, target=False, window=window)
   title = f"{label} against rounds"
   name = column.replace("/", "_")
-  return Figure(name, title, "", alt(title, setting), drawn) if drawn else None
+  said = f"Mean of {window} values at a time; faint: each of them." if window > 1 else ""
+  return Figure(name, title, said, alt(title, setting), drawn) if drawn else None
 
 
 def run_curves(
@@ -153,7 +160,14 @@ def communication_bars(setting: Setting) -> Figure | None:
 
 
 def _curves(
-  setting: Setting, column: str, label: str, what: str, factor: float, *, target: bool
+  setting: Setting,
+  column: str,
+  label: str,
+  what: str,
+  factor: float,
+  *,
+  target: bool,
+  window: int = 1,
 ) -> plt.Figure | None:
   lines = [
     (method, line, x)
@@ -166,6 +180,10 @@ def _curves(
   with plt.rc_context(RC):
     figure, axes = plt.subplots(figsize=(7.2, 4.3))
     for method, line, x in lines:
+      if window > 1:
+        colour = palette.style(method.algo).colour
+        axes.plot(x, line.mean * factor, color=colour, linewidth=0.6, alpha=0.3)
+        line = measures.smoothed(line, window)
       _draw_line(axes, method, x, line.mean * factor, line.std * factor)
     _limit(axes, lines, factor, rising=target and setting.metric.larger_is_better)
     reference = results.baseline(setting) if target else None

@@ -130,6 +130,14 @@ def rank(runs: Sequence[Run], metric: Metric) -> tuple[bool, float]:
   return False, -value if metric.larger_is_better else value
 
 
+def smoothed(line: Curve, window: int) -> Curve:
+  """A curve whose every point is the mean of the values around it, fewer of them at the ends."""
+  ones = np.ones(window)
+  there = np.convolve(np.ones(len(line.mean)), ones, "same")
+  mean, std = (np.convolve(values, ones, "same") / there for values in (line.mean, line.std))
+  return Curve(line.rounds, mean, std)
+
+
 def curve(runs: Sequence[Run], column: str) -> Curve:
   """The mean curve over the rounds in which every seed has a finite value."""
   values = [_finite_by_round(run, column) for run in runs]

@@ -6,9 +6,9 @@ import html
 from collections.abc import Iterable, Sequence
 
 from experiments.reporting import measures, results
-from experiments.reporting.comparison import Setting
+from experiments.reporting.comparison import Setting, shown
 from experiments.reporting.runs import Run
-from experiments.reporting.tables import Table, to_html
+from experiments.reporting.tables import Table, folded, to_html
 
 STYLE = """
 :root { --ink: #1b1f24; --soft: #59636e; --line: #d9dee3; --accent: #0072B2; }
@@ -35,8 +35,9 @@ figure { margin: 0 0 1rem; background: #fff; border: 1px solid var(--line); bord
          padding: 1rem 1.1rem; min-width: 0; break-inside: avoid; }
 .wide { grid-column: 1 / -1; } .wide img { max-width: 920px; display: block; margin: 0 auto; width: 100%; }
 figure img { width: 100%; height: auto; max-height: 560px; object-fit: contain; }
-figcaption { color: var(--soft); font-size: .88rem; margin-top: .5rem; } code { font-size: .82rem; }
-.scroll { overflow-x: auto; }
+figcaption { color: var(--soft); font-size: .88rem; margin-top: .5rem; }
+code { font-size: .82rem; overflow-wrap: anywhere; }
+.scroll { overflow-x: auto; } summary { cursor: pointer; color: var(--accent); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; min-width: 60%; }
 thead th { border-top: 2px solid var(--ink); border-bottom: 1px solid var(--ink); font-weight: 600; }
 th, td { padding: .32rem .9rem; text-align: right; white-space: nowrap; }
@@ -134,7 +135,9 @@ def _section(number: int, section: Section) -> str:
   notes = "".join(f'<span class="note">{html.escape(note)}</span>' for note in setting.notes)
   hidden = (("task", setting.values["task"]), ("data", "embedded"))
   values = " · ".join(
-    f"{name} {value}" for name, value in setting.values.items() if (name, value) not in hidden
+    f"{name} {shown(value)}"
+    for name, value in setting.values.items()
+    if (name, value) not in hidden
   )
   pictures = "".join(_picture(p, "wide" if i == 0 else "") for i, p in enumerate(section.pictures))
   return (
@@ -172,10 +175,10 @@ def _runs_section(runs: Sequence[Run], left_out: Sequence[str]) -> str:
   missing = f"<h3>Left out</h3><ul>{listed}</ul>" if listed else ""
   names = ("Folder", "Algorithm", "Seed", "Rounds", "Revision", "")
   head = "".join(f"<th>{name}</th>" for name in names)
-  return (
-    f'<section id="runs"><h2>Runs</h2><figure><div class="scroll"><table><thead><tr>{head}</tr></thead>'
-    f"<tbody>{rows}</tbody></table></div>{missing}</figure></section>"
+  table = (
+    f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
   )
+  return f'<section id="runs"><h2>Runs</h2><figure>{folded(table, len(runs))}{missing}</figure></section>'
 
 
 def _run_row(run: Run) -> tuple[object, ...]:

@@ -1,8 +1,8 @@
 """One colour and line style per algorithm, in every figure of every report.
 
-The colours are those of Okabe and Ito without their yellow, which print loses; readers with any colour
-vision can tell them apart. Line styles and, among algorithms of one colour, markers differ too, so that
-a copy in grey still reads.
+The first colours are those of Okabe and Ito without their yellow, which print loses; readers with any
+colour vision can tell them apart. The others are Paul Tol's, darker or duller. Line styles and markers
+differ too, so that a copy in grey still reads.
 """
 
 import zlib
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tff_momentum.catalogue import ALGORITHMS
 
 COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
+FURTHER = ("#882255", "#332288", "#999933", "#AA4499", "#777777", "#661100", "#44AA99")
 DASHES: tuple[Any, ...] = (
   "-",
   (0, (5, 1.6)),
@@ -41,7 +42,7 @@ def style(algo: str, variant: int = 0) -> Style:
   place = _place(algo)
   block = place // len(COLOURS)
   return Style(
-    COLOURS[place % len(COLOURS)],
+    (*COLOURS, *FURTHER)[place % (len(COLOURS) + len(FURTHER))],
     DASHES[(place + block) % len(DASHES)],
     MARKERS[(block + variant) % len(MARKERS)],
   )

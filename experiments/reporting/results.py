@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from experiments.reporting import measures
-from experiments.reporting.comparison import Cell, Method, Setting, catalogue_order, varying
+from experiments.reporting.comparison import Cell, Method, Setting, catalogue_order, shown, varying
 from experiments.reporting.tables import Entry, Table
 
 BASELINE = "fedavg"
@@ -214,7 +214,7 @@ def cells_table(setting: Setting) -> Table | None:
   for method in tried:
     names = varying([cell.tuned for cell in method.cells])
     for cell in sorted(method.cells, key=lambda cell: measures.rank(cell.runs, setting.metric)):
-      values = ", ".join(f"{name}={cell.tuned.get(name, 'default')}" for name in names)
+      values = ", ".join(f"{name}={shown(cell.tuned.get(name, 'default'))}" for name in names)
       rows.append([Entry(method.label), Entry(values), Entry(str(len(cell.runs))),
                    Entry(final_text(cell, setting), int(cell is method.best))])  # fmt: skip
   return Table("cells", _title("Hyperparameters tried", setting), 

@@ -13,6 +13,9 @@ _LATEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"
           "·": r"$\cdot$", "≥": r"$\geq$", "α": r"$\alpha$", "β": r"$\beta$", "τ": r"$\tau$"}  # fmt: skip
 
 
+LONG = 16  # rows
+
+
 @dataclasses.dataclass(frozen=True)
 class Entry:
   """One place in a table: its text, whether it is best or second, and a change against FedAvg in percent."""
@@ -48,11 +51,17 @@ def to_html(table: Table) -> str:
     "<tr>" + "".join(_html_entry(entry, i == 0) for i, entry in enumerate(row)) + "</tr>\n"
     for row in table.rows
   )
+  inner = f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
   return (
     f'<figure class="table" id="{html.escape(table.name)}"><h3>{html.escape(table.title)}</h3>\n'
-    f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n'
+    f"{folded(inner, len(table.rows)) if table.name == 'cells' else inner}\n"
     f"<figcaption>{html.escape(table.caption)}</figcaption></figure>\n"
   )
+
+
+def folded(table: str, rows: int) -> str:
+  """A table, to be opened by a click where it would fill the page."""
+  return f"<details><summary>{rows} rows</summary>{table}</details>" if rows > LONG else table
 
 
 def _html_entry(entry: Entry, is_name: bool) -> str:

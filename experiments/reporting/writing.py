@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 from experiments.output import write_atomically
 from experiments.reporting import figures, heatmaps, results, trends, virtual
@@ -93,7 +94,12 @@ def _figures(setting: Setting) -> Iterable[figures.Figure]:
 def _diagnostics(setting: Setting) -> list[str]:
   """Drift, cosine distances, norms: every column that has no other place."""
   columns = dict.fromkeys(c for m in setting.methods for run in m.best.runs for c in run.columns)
-  return [c for c in columns if c not in PLAIN and not c.startswith(FAMILIES)]
+  runs = [run for method in setting.methods for run in method.best.runs]
+  counts = {c for c in columns if c.startswith("clients/")}
+  nothing = {
+    c for c in counts if not any(np.nan_to_num(run.columns.get(c, 0)).any() for run in runs)
+  }
+  return [c for c in columns if c not in {*PLAIN, *nothing} and not c.startswith(FAMILIES)]
 
 
 def _tables(setting: Setting) -> Iterable[Table]:
