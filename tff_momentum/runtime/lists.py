@@ -171,7 +171,7 @@ def stand_in(op: str, dtypes: tuple[tf.DType, ...]) -> Functions:
   """The function that takes the place of a data set op."""
   specs = [tf.TensorSpec([], tf.variant), tf.TensorSpec([], tf.int64)][: _INPUTS.get(op, 2)]
   name = "_".join(["tfm_list", op, *(dtype.name for dtype in dtypes)])
-  return _define(name, lambda *inputs: [STAND_INS[op](dtypes, *inputs)], specs)
+  return define(name, lambda *inputs: [STAND_INS[op](dtypes, *inputs)], specs)
 
 
 @functools.cache
@@ -182,7 +182,7 @@ def opener(components: int) -> Functions:
     count, parts = _open(items, components)
     return [count, *parts]
 
-  return _define(f"tfm_list_open_{components}", open_list, [tf.TensorSpec([], tf.variant)])
+  return define(f"tfm_list_open_{components}", open_list, [tf.TensorSpec([], tf.variant)])
 
 
 @functools.cache
@@ -197,12 +197,14 @@ def getter(specs: tuple[tf.TensorSpec, ...]) -> Functions:
   name = "_".join(f"{s.dtype.name}{s.shape}" for s in specs)
   name = "".join(c if c.isalnum() else "_" for c in name)
   inputs = [tf.TensorSpec([], tf.int64), *(tf.TensorSpec([], tf.variant) for _ in specs)]
-  return _define(f"tfm_list_get_{name}", get, inputs)
+  return define(f"tfm_list_get_{name}", get, inputs)
 
 
-def _define(
+def define(
   name: str, function: Callable[..., list[tf.Tensor]], specs: Sequence[tf.TensorSpec]
 ) -> Functions:
+  """Traces a function, on the CPU; returns its definition and those of what it calls."""
+
   def on_cpu(*inputs: tf.Tensor) -> list[tf.Tensor]:
     with tf.device(_CPU):
       return function(*inputs)

@@ -8,21 +8,30 @@ same bits.
 XLA compiles anew for every shape that it meets. So a function is compiled if its shapes are fully known; or
 if nothing but the size of the batch is unknown and the function has a boolean argument `full_batch`: a call
 then branches, to compiled code where that is true, and to the function as it is for the ragged rest of the
-data.
+data. Of other functions the same goes for the gradients of max pooling alone.
+
+Where XLA draws random numbers they are others than TensorFlow's, so functions that draw some are left alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
 
-from tff_momentum.runtime import recurrent
+from tff_momentum.runtime import pooling, recurrent
 
 Compile = Literal["auto", "on", "off"]
 _MARK = "_XlaMustCompile"
 _LOOPS = ("While", "StatelessWhile")
 _FULL_BATCH = "full_batch"
+_RANDOM = (
+  "StatelessRandom",
+  "StatelessTruncated",
+  "StatelessParameterized",
+  "StatelessMultinomial",
+)
+_SAME_WITH_XLA = ("StatelessRandomGet", "StatelessRandomUniformFullInt")
 _SLOW_WITH_XLA = ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Conv3D", "MaxPool")
 
 
@@ -46,6 +55,8 @@ def mark_gradients(graph_def: tf.compat.v1.GraphDef, mode: Compile) -> None:
         _compile_calls(graph_def, function)
       elif _has_known_shapes_but_batch(function):
         _branch_calls(graph_def, function)
+    else:
+      _branch_pools(graph_def, function)
 
 
 def _compile_calls(graph_def: tf.compat.v1.GraphDef, function: function_pb2.FunctionDef) -> None:
@@ -66,29 +77,52 @@ def _branch_calls(graph_def: tf.compat.v1.GraphDef, function: function_pb2.Funct
   for callee in (compiled, function):
     branch = graph_def.library.function.add()
     branch.CopyFrom(_caller(callee, callee is compiled))
-    branches.append(attr_value_pb2.NameAttrList(name=branch.signature.name))
+    branches.append(branch.signature.name)
   place = _full_batch_argument(function) or 0
   for node in calls:
+    op = "StatelessIf" if node.op == "PartitionedCall" else "If"
     arguments = [name for name in node.input if not name.startswith("^")]
-    node.op = "StatelessIf" if node.op == "PartitionedCall" else "If"
-    node.input.insert(0, arguments[place])
-    types_in, types_out = node.attr["Tin"], node.attr["Tout"]
-    shapes = node.attr["_output_shapes"].list.shape
-    kept = {
-      "Tcond": attr_value_pb2.AttrValue(type=tf.bool.as_datatype_enum),
-      "Tin": types_in,
-      "Tout": types_out,
-      "then_branch": attr_value_pb2.AttrValue(func=branches[0]),
-      "else_branch": attr_value_pb2.AttrValue(func=branches[1]),
-      "output_shapes": attr_value_pb2.AttrValue(
-        list=attr_value_pb2.AttrValue.ListValue(shape=shapes)
-      ),
-      "_lower_using_switch_merge": attr_value_pb2.AttrValue(b=True),
-    }
-    made = node_def_pb2.NodeDef(op=node.op, name=node.name, input=node.input)
-    for key, value in kept.items():
-      made.attr[key].CopyFrom(value)
-    node.CopyFrom(made)
+    types_in, types_out = node.attr["Tin"].list.type, node.attr["Tout"].list.type
+    _branch(node, op, arguments[place], branches, types_in, types_out)
+
+
+def _branch(
+  node: node_def_pb2.NodeDef,
+  op: str,
+  condition: str,
+  branches: list[str],
+  types_in: Sequence[int],
+  types_out: Sequence[int],
+) -> None:
+  """Turns a node into the choice of one of two functions for its inputs."""
+  made = node_def_pb2.NodeDef(op=op, name=node.name, input=[condition, *node.input])
+  made.attr["Tcond"].type = tf.bool.as_datatype_enum
+  made.attr["Tin"].list.type.extend(types_in)
+  made.attr["Tout"].list.type.extend(types_out)
+  made.attr["then_branch"].func.name, made.attr["else_branch"].func.name = branches
+  made.attr["output_shapes"].list.shape.extend(node.attr["_output_shapes"].list.shape)
+  made.attr["_lower_using_switch_merge"].b = True
+  node.CopyFrom(made)
+
+
+def _branch_pools(graph_def: tf.compat.v1.GraphDef, function: function_pb2.FunctionDef) -> None:
+  """Lets XLA compute the gradients of max pooling of full batches (see `pooling`)."""
+  place = _full_batch_argument(function)
+  if place is None:
+    return
+  for node in function.node_def:
+    size = pooling.window(node)
+    if size is None:
+      continue
+    dtype = node.attr["T"].type
+    views, kernel = pooling.functions(size, tf.as_dtype(dtype))
+    called = _caller(views, True)
+    known = {other.signature.name for other in graph_def.library.function}
+    added = [other for other in (views, kernel, called) if other.signature.name not in known]
+    graph_def.library.function.extend(added)
+    branches = [called.signature.name, kernel.signature.name]
+    condition = function.signature.input_arg[place].name
+    _branch(node, "StatelessIf", condition, branches, [dtype] * 3, [dtype])
 
 
 def _prepare(graph_def: tf.compat.v1.GraphDef, function: function_pb2.FunctionDef) -> None:
@@ -163,7 +197,9 @@ def _argument_shapes(function: function_pb2.FunctionDef) -> Iterator[tf.TensorSh
 
 def _is_recurrent(function: function_pb2.FunctionDef, library: dict) -> bool:
   operations = set(_operations(function, library, set()))
-  return bool(operations.intersection(_LOOPS)) and not operations.intersection(_SLOW_WITH_XLA)
+  draws = any(op.startswith(_RANDOM) and not op.startswith(_SAME_WITH_XLA) for op in operations)
+  slow = operations.intersection(_SLOW_WITH_XLA)
+  return bool(operations.intersection(_LOOPS)) and not slow and not draws
 
 
 def _has_bounded_loops(function: function_pb2.FunctionDef) -> bool:
