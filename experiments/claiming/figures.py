@@ -89,13 +89,12 @@ def _levels(axes: Axes, claim: Claim, found: Results) -> None:
 
 
 def _look(arms: tuple[Arm, ...], arm: Arm) -> dict:
-  """The algorithm's own line; its variants in one figure differ in colour too."""
-  same = [other for other in arms if other.algo == arm.algo]
-  colour, dashes, marker = palette.style(arm.algo, same.index(arm))
-  if len(same) > 1:
-    place = arms.index(arm)
-    colour, dashes = (
-      palette.COLOURS[place % len(palette.COLOURS)],
-      palette.DASHES[place % len(palette.DASHES)],
-    )
+  """The algorithm's own line, as in every report, unless two of the panel's would then look alike."""
+  own = {other.label: palette.style(other.algo) for other in arms}
+  if len({style.colour for style in own.values()}) == len(arms):
+    style = own[arm.label]
+    return {"color": style.colour, "linestyle": style.dashes, "marker": style.marker}
+  place = arms.index(arm)
+  series = (palette.COLOURS, palette.DASHES, palette.MARKERS)
+  colour, dashes, marker = (values[place % len(values)] for values in series)
   return {"color": colour, "linestyle": dashes, "marker": marker}
