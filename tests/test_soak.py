@@ -103,7 +103,8 @@ def plot(took: np.ndarray, seen: list[dict[str, float]], path: str) -> None:
   labels = ("memory, MiB", "ms a round")
   for axis, level, label in zip(axes, levels, labels, strict=True):
     axis.fill_between([SETTLED, ROUNDS], 0.95 * level, 1.05 * level, alpha=0.15, label="±5 %")
-    axis.set(ylabel=label, ylim=(0, 1.8 * level))
+    axis.set_ylabel(label)
+    axis.set_ylim(bottom=0)
     axis.legend(loc="lower right")
   axes[1].set_xlabel("round")
   figure.tight_layout()
