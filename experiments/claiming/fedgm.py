@@ -89,7 +89,7 @@ CLAIMS = (
     "autonomous",
     "Autonomous FedGM beats Autonomous FedAvg and is near the ideal, synchronous FedGM.",
     "[003] Figure 1(c, d)",
-    (SHORT, LONG, IDEAL),
+    (SHORT, IDEAL, LONG, IDEAL),
     tuple(
       look
       for panel in (SHORT, LONG)
@@ -99,7 +99,7 @@ CLAIMS = (
         near(panel, "Autonomous FedGM", IDEAL, "FedGM", 0.04),
       )
     ),
-    axes=("rounds",) * 3,
+    axes=("rounds", "onto") * 2,
     presets="fedgm/figure1",
   ),
 )  # fmt: skip

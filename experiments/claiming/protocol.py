@@ -88,7 +88,8 @@ class Claim:
     source: the paper's figure or table.
     panels: what is run for it.
     expected: what should be seen if it holds, each as a function of the results.
-    axes: what figures have as x: rounds, bytes, upload, flops or virtual, one for each panel, or `levels`.
+    axes: what figures have as x, one for each panel: rounds, bytes, upload, flops or virtual; `onto` draws
+      into the plot before, `levels` draws where methods end in all panels.
     checked: what was looked at before a part that was not seen was believed.
     presets: the folder of the paper's own settings.
   """

@@ -43,14 +43,14 @@ CLAIMS = (
     "SCAFFOLD is insensitive to the clients’ similarity and to G, where FedAvg is not, and with 5 sampled "
     "clients beats FedAvg with 50.",
     "[004], slides on EMNIST and on quadratics",
-    (DIFFERENT, ALIKE, FEW, MANY, *QUADRATICS),
+    (DIFFERENT, FEW, MANY, ALIKE, *QUADRATICS),
     (
       same_in((DIFFERENT, ALIKE), "SCAFFOLD", 0.02),
       beats(DIFFERENT, "SCAFFOLD", "FedAvg"),
       beats_across(FEW, "SCAFFOLD", MANY, "FedAvg"),
       steady(QUADRATICS, "SCAFFOLD", "FedAvg"),
     ),
-    axes=("rounds",) * 7,
+    axes=("rounds", "onto", "onto", *("rounds",) * 4),
     presets="scaffold_mime/emnist_similarity",
   ),
 )

@@ -65,12 +65,13 @@ def _section(
     f"**{verdict(findings).capitalize()}.**",
     "\n".join(f"- {'✓' if finding.seen else '✗'} {finding.text}." for finding in findings),
     f"![{claim.statement}]({pictures}/{claim.name}.png)",
-    *(_table(panel, found) for panel in claim.panels),
+    *dict.fromkeys(_table(panel, found) for panel in claim.panels),
   ]
   if claim.checked:
     parts.append(f"*Checked before believing it:* {claim.checked}")
   needed = " --data_dir=DIR" if any(panel.setting.needs_data for panel in claim.panels) else ""
-  runs = sum(len(found.of(panel, arm.label)) for panel in claim.panels for arm in panel.arms)
+  methods = {(panel.setting.name, arm.label) for panel in claim.panels for arm in panel.arms}
+  runs = sum(len(found.runs[method]) for method in methods)
   minutes = 60 * sum(hours[name] for name in {panel.setting.name for panel in claim.panels})
   parts.append(
     f"`python experiments/claims.py {claim.name}{needed}`: {runs} runs after tuning. All runs of these "
