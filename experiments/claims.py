@@ -28,7 +28,10 @@ def main(argv: list[str]) -> int:
   parser.add_argument("claims", nargs="*", metavar="CLAIM", help="which; default: all")
   parser.add_argument("--data_dir", help="the data sets' folder; without it only what needs none")
   parser.add_argument("--root_output_dir", default="runs/claims", help="where the runs are")
-  parser.add_argument("--output", help="the page to write; default: experiments/RESULTS.md")
+  parser.add_argument(
+    "--output",
+    help="the page to write; default: experiments/RESULTS.md for all claims, else beside the runs",
+  )
   parser.add_argument("--jobs", type=int, default=2, help="runs at once (2)")
   parser.add_argument("--quick", action="store_true", help="two claims, a tenth of the rounds")
   parser.add_argument("--list", action="store_true", help="name the claims, and stop")

@@ -98,10 +98,11 @@ def test_the_page_gives_verdicts_numbers_and_figures(tmp_path):
     checked="the oracle.", presets="ghbm/table1",
   )  # fmt: skip
   found = results(tmp_path / "runs", [0.9, 0.8, 0.7], [0.8, 0.7, 0.6])
-  writing.write(tmp_path / "RESULTS.md", [claim], found, {"s": 0.5}, "")
+  writing.write(tmp_path / "RESULTS.md", [claim], [CLAIMS["tau"]], found, {"s": 0.5}, "")
   text = (tmp_path / "RESULTS.md").read_text()
   for part in ("holds in part", "✓", "✗", "80.0 ± 10", "results/demo.png", "claims.py demo",
-               "the oracle", "client_learning_rate 0.1"):  # fmt: skip
+               "the oracle", "client_learning_rate 0.1",
+               "| tau | [000] Figure 1 | not tried yet |"):  # fmt: skip
     assert part in text
   assert (tmp_path / "results" / "demo.png").stat().st_size > 5000
 

@@ -24,15 +24,11 @@ def run(asked: argparse.Namespace) -> int:
   if asked.quick:
     folder, panels = folder.with_name(folder.name + "_quick"), [protocol.quick(p) for p in panels]
   results = protocol.run(panels, folder, asked.data_dir, asked.jobs)
-  page = (
-    pathlib.Path(asked.output)
-    if asked.output
-    else folder / "RESULTS.md"
-    if asked.quick
-    else RESULTS
-  )
+  own = RESULTS if not asked.claims and not asked.quick else folder / "RESULTS.md"
+  page = pathlib.Path(asked.output) if asked.output else own
+  left = [] if asked.quick else [c for c in catalogue.CLAIMS.values() if c not in claims]
   hours = {panel.setting.name: _hours(folder, panel) for panel in panels}
-  writing.write(page, claims, results, hours, _remark(asked))
+  writing.write(page, claims, left, results, hours, _remark(asked))
   print(f"Everything is in {page} and the folder beside it.")
   return 0
 

@@ -35,9 +35,14 @@ def verdict(findings: Sequence[Finding]) -> str:
 
 
 def write(
-  path: pathlib.Path, claims: Sequence[Claim], found: Results, hours: dict[str, float], command: str
+  path: pathlib.Path,
+  claims: Sequence[Claim],
+  left: Sequence[Claim],
+  found: Results,
+  hours: dict[str, float],
+  command: str,
 ) -> None:
-  """Writes the page, and the figures into a folder beside it."""
+  """Writes the page, and the figures into a folder beside it; claims that are left were not tried."""
   pictures = path.with_suffix("")
   pictures = pictures.with_name(pictures.name.lower())
   pictures.mkdir(parents=True, exist_ok=True)
@@ -48,11 +53,12 @@ def write(
     drawn.savefig(pictures / f"{claim.name}.png", dpi=90)
     plt.close(drawn)
     sections.append(_section(claim, findings[claim.name], found, hours, pictures.name))
-  rows = "\n".join(
+  rows = [
     f"| [{claim.name}](#{claim.name}) | {claim.source} | {verdict(findings[claim.name])} |"
     for claim in claims
-  )
-  head = INTRODUCTION.format(command=command, tuning=TUNING_SEED, rows=rows)
+  ]
+  rows += [f"| {claim.name} | {claim.source} | not tried yet |" for claim in left]
+  head = INTRODUCTION.format(command=command, tuning=TUNING_SEED, rows="\n".join(rows))
   path.write_text("\n".join([head, *sections, full_scale.section(claims)]), encoding="utf-8")
 
 
@@ -75,7 +81,8 @@ def _section(
   minutes = 60 * sum(hours[name] for name in {panel.setting.name for panel in claim.panels})
   parts.append(
     f"`python experiments/claims.py {claim.name}{needed}`: {runs} runs after tuning. All runs of these "
-    f"settings, with the tuning and what other claims share, took {minutes:.0f} min of one core."
+    f"settings, with the tuning and what other claims share, add up to {minutes:.0f} min, two at a time, on "
+    "a machine with other work on it."
   )
   return "\n\n".join(parts) + "\n"
 
