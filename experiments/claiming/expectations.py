@@ -15,33 +15,29 @@ Expectation = Callable[[Results], Finding]
 POINT = 0.01
 
 
-def beats(panel: Panel, better: str, worse: str) -> Expectation:
-  """One method is better than another on average and in every seed."""
+def beats(panel: Panel, better: str, worse: str, at: Panel | None = None) -> Expectation:
+  """One method is better than another (at another panel's setting) on average and in every seed."""
 
   def look(results: Results) -> Finding:
-    metric = results.metric(panel)
-    left, right = (_finals(results, panel, label, metric) for label in (better, worse))
+    left, right, said, metric = _compared(results, panel, better, at or panel, worse)
     won = sum(a != b and metric.better(a, b) for a, b in zip(left, right, strict=True))
     seen = won == len(left) and metric.better(float(np.mean(left)), float(np.mean(right)))
-    return Finding(
-      seen, f"{_where(panel)}{better} {_shown(left, metric)}, {worse} {_shown(right, metric)}: "
-      f"better in {won} of {len(left)} seeds"
-    )  # fmt: skip
+    return Finding(seen, f"{said}: better in {won} of {len(left)} seeds")
 
   return look
 
 
-def at_least(panel: Panel, method: str, other: str, margin: float = POINT) -> Expectation:
-  """One method is on average at most a margin worse than another."""
+def at_least(
+  panel: Panel, method: str, other: str, margin: float = POINT, at: Panel | None = None
+) -> Expectation:
+  """One method is on average at most a margin worse than another (at another panel's setting)."""
 
   def look(results: Results) -> Finding:
-    metric = results.metric(panel)
-    left, right = (_finals(results, panel, label, metric) for label in (method, other))
-    seen = np.mean(left) >= np.mean(right) - margin
-    return Finding(
-      seen, f"{_where(panel)}{method} {_shown(left, metric)}, {other} {_shown(right, metric)}: "
-      f"{'at most' if seen else 'more than'} {100 * margin:g} points behind"
-    )  # fmt: skip
+    left, right, said, _ = _compared(results, panel, method, at or panel, other)
+    gap = float(np.mean(right) - np.mean(left))
+    where = f"{abs(100 * gap):.1f} points {'behind' if gap > 0 else 'ahead'}"
+    allowed = f" (up to {100 * margin:g} behind would do)" if margin else ""
+    return Finding(gap <= margin, f"{said}: {where}{allowed}")
 
   return look
 
@@ -69,40 +65,6 @@ def same_in(panels: Sequence[Panel], label: str, within: float) -> Expectation:
     )
     gap = max(means) - min(means)
     return Finding(gap <= within, f"{label}: {listed}: {100 * gap:.1f} points apart")
-
-  return look
-
-
-def near(panel: Panel, method: str, ideal: Panel, other: str, margin: float) -> Expectation:
-  """A method in one setting is on average at most a margin worse than another in a better setting."""
-
-  def look(results: Results) -> Finding:
-    metric = results.metric(panel)
-    left = _finals(results, panel, method, metric)
-    right = _finals(results, ideal, other, metric)
-    gap = np.mean(right) - np.mean(left)
-    return Finding(
-      gap <= margin,
-      f"{_where(panel)}{method} {_shown(left, metric)}, {other} ({ideal.setting.label}) "
-      f"{_shown(right, metric)}: {100 * gap:.1f} points behind",
-    )
-
-  return look
-
-
-def beats_across(panel: Panel, better: str, other_panel: Panel, worse: str) -> Expectation:
-  """A method in one setting is better than another in another setting, in every seed."""
-
-  def look(results: Results) -> Finding:
-    metric = results.metric(panel)
-    left = _finals(results, panel, better, metric)
-    right = _finals(results, other_panel, worse, metric)
-    won = sum(a != b and metric.better(a, b) for a, b in zip(left, right, strict=True))
-    return Finding(
-      won == len(left),
-      f"{better} ({panel.setting.label}) {_shown(left, metric)}, {worse} ({other_panel.setting.label}) "
-      f"{_shown(right, metric)}: better in {won} of {len(left)} seeds",
-    )
 
   return look
 
@@ -214,6 +176,17 @@ def _spent(runs: Sequence, metric: Metric, target: float, what: str) -> float | 
     return hit * float(np.median(np.concatenate([run.columns["seconds/train"] for run in runs])))
   spent = measures.spent(runs, what, np.array([hit]))
   return None if spent is None else float(spent[0])
+
+
+def _compared(
+  results: Results, panel: Panel, one: str, at: Panel, other: str
+) -> tuple[list[float], list[float], str, Metric]:
+  """Both methods' final values by seed, and how they read."""
+  metric = results.metric(panel)
+  left, right = _finals(results, panel, one, metric), _finals(results, at, other, metric)
+  where = "" if at is panel else f" ({at.setting.label})"
+  said = f"{_where(panel)}{one} {_shown(left, metric)}, {other}{where} {_shown(right, metric)}"
+  return left, right, said, metric
 
 
 def _finals(results: Results, panel: Panel, label: str, metric: Metric) -> list[float]:

@@ -17,7 +17,7 @@ EMNIST = Setting(
 # Bags of 10,000 words, most of them absent; 699 users.
 TAGS = Setting(
   "tags", "Stack Exchange tags by user, logistic", "stackoverflow_tag",
-  ("--rounds_per_eval=4", "--diagnostics=flops", "--diagnostics_period=20"), rounds=40,
+  ("--rounds_per_eval=2", "--diagnostics=flops", "--diagnostics_period=10"), rounds=20,
   grid={"client_learning_rate": ("1", "10", "100")},
 )  # fmt: skip
 FEDAVG = Arm("FedAvg", "fedavg")
@@ -53,8 +53,8 @@ MIME = Panel(
 ADAPTIVE = Panel(
   Setting(
     "adaptive", "EMNIST digits by writer, 2NN", "emnist_digits",
-    ("--model=2nn", "--rounds_per_eval=4"), rounds=80,
-    grid={"client_learning_rate": ("0.03", "0.1", "0.3"), "server_learning_rate": ("0.01", "0.1", "1")},
+    ("--model=2nn", "--rounds_per_eval=4"), rounds=40,
+    grid={"client_learning_rate": ("0.1", "0.3"), "server_learning_rate": ("0.01", "0.1", "1")},
   ),
   tuple(
     Arm(label, algo)
