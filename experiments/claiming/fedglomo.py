@@ -38,10 +38,11 @@ CLAIMS = (
       cheaper(COMPRESSED, "FedGLOMO 4 bit", "FedPAQ-lm 8 bit", "upload", 0.5),
     ),
     axes=("upload",),
-    checked="Both agree with the oracle, QSGD and its bytes are tested (`test_family_d`, `test_quantisation`); "
-    "neither is at an end of the grid. The second part counts to the first time that the mean curve is at the "
-    "level, and FedPAQ-lm’s touches it in a single peak at 80 MB, where FedGLOMO is, too. FedGLOMO stays above "
-    "from there on, FedPAQ-lm only from about 165 MB on.",
+    checked="Both agree with the oracle, QSGD and its bytes are tested (`test_family_d`, "
+    "`test_quantisation`); neither is at an end of the grid. The second part counts to the first "
+    "time that the mean curve is at the level, and FedPAQ-lm’s touches it in a single peak at 80 "
+    "MB, where FedGLOMO is, too. FedGLOMO stays above from there on, FedPAQ-lm only from about 165 "
+    "MB on.",
     presets="fedglomo/figure1",
   ),
   Claim(
