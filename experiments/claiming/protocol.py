@@ -50,7 +50,8 @@ class Setting:
   @property
   def needs_data(self) -> bool:
     """Whether it reads a data set that this repository does not carry."""
-    return "data_dir" in (signatures.of_task(self.task) or {})
+    known = signatures.of_task(self.task)  # None for a data set of TFDS
+    return known is None or "data_dir" in known
 
 
 @dataclasses.dataclass(frozen=True)
