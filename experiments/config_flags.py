@@ -18,7 +18,7 @@ NOT_TAKEN = ("experiment_name", "preset", "num_clients", "data")
 def expand(argv: Sequence[str]) -> list[str]:
   """A command line with the file's flags before what is typed, which wins."""
   typed = preset_files.normalise(argv[1:])
-  given = dict(flag.removeprefix("--").partition("=")[::2] for flag in typed)
+  given = preset_files.by_name(typed)
   if "from_config" not in given:
     return list(argv)
   if "preset" in given:

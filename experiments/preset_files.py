@@ -69,10 +69,15 @@ def load(name: str) -> Preset:
   return preset
 
 
+def by_name(flags: Iterable[str]) -> dict[str, str]:
+  """Values of `--name=value` by name; of a flag that is given again, the last."""
+  return dict(flag.removeprefix("--").partition("=")[::2] for flag in flags)
+
+
 def expand(argv: Sequence[str]) -> list[str]:
   """A command line with its preset's flags before what is typed, which wins; `--scale` shrinks them."""
   typed = normalise(argv[1:])
-  given = dict(flag.removeprefix("--").partition("=")[::2] for flag in typed)
+  given = by_name(typed)
   if "preset" not in given:
     return list(argv)
   return [argv[0], *merge(scaled(read(given["preset"]), given.get("scale")), typed)]

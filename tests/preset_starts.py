@@ -37,14 +37,9 @@ TOO_SLOW = {("gldv2", "vit_b16"): ["--max_examples_per_client=2"]}
 HEAVY = ("checkpoints", "client_states", "model_best", "model_last")  # not kept of a start
 
 
-def preset(name: str) -> dict[str, str]:
-  """A preset's flags by name; of those that are repeated, the last."""
-  return dict(flag.removeprefix("--").partition("=")[::2] for flag in preset_files.read(name))
-
-
 def kind(name: str) -> tuple[int, str, str]:
   """Presets of one kind have the same task."""
-  found = preset(name)
+  found = preset_files.by_name(preset_files.read(name))
   return COST.index(found["task"]), found["task"], found.get("model", "")
 
 

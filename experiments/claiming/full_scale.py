@@ -75,7 +75,7 @@ def _kinds(folder: str) -> Iterator[tuple[str, dict[str, str], int]]:
   """A folder's presets by task and model: the first one (FedAvg if it is there), its flags, how many."""
   groups: dict[str, list[tuple[str, dict[str, str]]]] = {}
   for name in preset_files.names(folder):
-    given = dict(flag.removeprefix("--").partition("=")[::2] for flag in preset_files.read(name))
+    given = preset_files.by_name(preset_files.read(name))
     groups.setdefault(_key(given), []).append((name, given))
   for found in groups.values():
     found.sort(key=lambda pair: pair[1]["algo"] != "fedavg")

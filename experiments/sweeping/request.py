@@ -142,7 +142,7 @@ def _from_presets(common: Sequence[str]) -> list[Entry]:
   for name in chosen:
     preset = preset_files.load(name)
     fixed = preset_files.merge(preset_files.scaled(preset.flags, factor), common)
-    given = dict(flag.removeprefix("--").partition("=")[::2] for flag in fixed)
+    given = preset_files.by_name(fixed)
     task, algo = given.get("task"), given.get("algo")
     if (FLAGS.algo and algo not in FLAGS.algo) or (FLAGS.task and task != FLAGS.task):
       continue
