@@ -43,13 +43,13 @@ def kind(name: str) -> tuple[int, str, str]:
   return COST.index(found["task"]), found["task"], found.get("model", "")
 
 
-def arguments(name: str, folder: str) -> list[str]:
+def arguments(name: str, folder: str, lean: bool) -> list[str]:
   """The command line of a start; tasks that carry their data along have no choice of it."""
   _, task, model = kind(name)
   data = ["--data=synthetic"] * ("data" in (signatures.of_task(task) or {}))
   return ["run.py", f"--preset={name}", "--scale=0.01", "--total_rounds=1", *data,
           *TOO_SLOW.get((task, model), []), f"--root_output_dir={folder}",
-          f"--experiment_name={run_name(name)}", "--quiet"]  # fmt: skip
+          f"--experiment_name={run_name(name)}", "--quiet", *["--lean"] * lean]  # fmt: skip
 
 
 def run_name(name: str) -> str:
@@ -67,7 +67,8 @@ def start(folder: str, names: list[str]) -> None:
     started = time.monotonic()
     for flag in flags.FLAGS:
       flags.FLAGS[flag].unparse()
-    settings.parse(preset_files.expand(arguments(name, folder)))
+    # The model that is exported is the task's, so one export is enough.
+    settings.parse(preset_files.expand(arguments(name, folder, lean=name != names[0])))
     assert experiment.run(flags.FLAGS) == 0
     for part in HEAVY:
       shutil.rmtree(pathlib.Path(folder, run_name(name), part), ignore_errors=True)

@@ -8,7 +8,7 @@ TWO_CLASSES = Setting(
   "two_classes", "Fashion-MNIST, two classes a client, MLP", "fashion_mnist",
   ("--num_clients=50", "--clients_per_round=10", "--client_steps_per_round=5", "--client_batch_size=32",
    "--max_examples_per_client=200", "--weight_decay=0.0001", "--rounds_per_eval=3"), rounds=60,
-  grid={"client_learning_rate": ("0.01", "0.03", "0.1")},
+  grid={"client_learning_rate": ("0.003", "0.01", "0.03", "0.1")},
 )  # fmt: skip
 # Four bits in two messages, eight bits in one: as many bits a round.
 COMPRESSED = Panel(

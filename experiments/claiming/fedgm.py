@@ -11,7 +11,7 @@ SERVER = Panel(
   Setting(
     "server", "digits, α = 0.5", "digits",
     (*MIXED, "--client_epochs_per_round=4", "--rounds_per_eval=5"), rounds=200,
-    grid={"server_learning_rate": ("0.5", "1", "2", "4")}, seeds=SEEDS,
+    grid={"server_learning_rate": ("0.5", "1", "2", "4", "8", "16")}, seeds=SEEDS,
   ),
   (
     Arm("FedAvg", "fedavg"),

@@ -1,7 +1,7 @@
 """Claims of [000]: generalised heavy-ball momentum."""
 
 from experiments.claiming.expectations import at_least, beats, cheaper, close
-from experiments.claiming.protocol import Arm, Claim, Panel, Setting
+from experiments.claiming.protocol import RATES, Arm, Claim, Panel, Setting
 
 COMMON = ("--client_epochs_per_round=4", "--rounds_per_eval=5")
 SEEDS = (1, 2, 3)
@@ -10,8 +10,9 @@ SEEDS = (1, 2, 3)
 def _digits(name: str, label: str, alpha: str) -> Setting:
   """Digits over 100 clients, 10 of them a round: C = 0.1, about eight local steps."""
   return Setting(
-    name, f"digits, {label}", "digits", (f"--alpha={alpha}", *COMMON), rounds=200, seeds=SEEDS
-  )
+    name, f"digits, {label}", "digits", (f"--alpha={alpha}", *COMMON), rounds=200,
+    grid={"client_learning_rate": (*RATES, "1")}, seeds=SEEDS,
+  )  # fmt: skip
 
 
 def _ghbm(tau: int) -> Arm:

@@ -17,8 +17,9 @@ Written by `experiments/claims.py`; do not edit. {command}
 the same for every method of a figure, with seed {tuning}. The point with the best final value is run again
 with other seeds, and only these runs are results. A final value is the mean test metric over the last 100
 rounds, or the second half of a shorter run. To beat is to be better on average and in every seed. Grids,
-rounds and seeds are in `experiments/claiming/` and were committed before they were run. ± is the standard
-deviation between seeds.
+rounds and seeds are in `experiments/claiming/` and were committed before they were run. In a first pass
+several methods stood at an end of their grid; it was then made longer, once, for all methods of the figure,
+and committed again before anything was run on it. ± is the standard deviation between seeds.
 
 | claim | from | verdict |
 |---|---|---|
