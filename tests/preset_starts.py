@@ -3,8 +3,9 @@
     python tests/preset_starts.py FOLDER [PRESET or folder of presets ...]
 
 Without names, all of them. Some are started in one process, since importing TensorFlow and building a deep
-model take longer than most, and presets of one task share it. What was started is not started again; each
-has a row in FOLDER/starts.csv, and what failed does not stop the rest.
+model take longer than most, and presets of one task share it. Presets that differ in their rounds alone are
+one command here, and started once; what was started is not started again. Each start has a row in
+FOLDER/starts.csv, and what failed does not stop the rest.
 """
 
 import csv
@@ -31,6 +32,7 @@ from experiments.sweeping import signatures
 COST = ("quadratic", "concrete", "sent140", "fashion_mnist", "emnist_sorted", "cifar10_two_class",
         "shakespeare", "cifar10_dirichlet", "cifar100_dirichlet", "emnist", "cifar100", "stackoverflow",
         "inaturalist", "gldv2")  # fmt: skip
+SCALE = "0.01"
 TOGETHER = 12  # starts of one process: TensorFlow gives little memory back
 # ViT-B/16 on the 130 images of a landmark photographer, five times over, takes an hour on two cores.
 TOO_SLOW = {("gldv2", "vit_b16"): ["--max_examples_per_client=2"]}
@@ -43,11 +45,18 @@ def kind(name: str) -> tuple[int, str, str]:
   return COST.index(found["task"]), found["task"], found.get("model", "")
 
 
+@functools.cache
+def words(name: str) -> frozenset[str]:
+  """What is left of a preset once the start's own flags are there: equal for those that start alike."""
+  flags_then = preset_files.scaled(preset_files.read(name), SCALE)
+  return frozenset(flag for flag in flags_then if not flag.startswith("--total_rounds="))
+
+
 def arguments(name: str, folder: str, lean: bool) -> list[str]:
   """The command line of a start; tasks that carry their data along have no choice of it."""
   _, task, model = kind(name)
   data = ["--data=synthetic"] * ("data" in (signatures.of_task(task) or {}))
-  return ["run.py", f"--preset={name}", "--scale=0.01", "--total_rounds=1", *data,
+  return ["run.py", f"--preset={name}", f"--scale={SCALE}", "--total_rounds=1", *data,
           *TOO_SLOW.get((task, model), []), f"--root_output_dir={folder}",
           f"--experiment_name={run_name(name)}", "--quiet", *["--lean"] * lean]  # fmt: skip
 
@@ -108,7 +117,12 @@ def main(folder: str, prefixes: list[str]) -> int:
   """Starts what was not started yet, in one process after the other; the exit code tells failure."""
   os.makedirs(folder, exist_ok=True)
   asked = {name for prefix in prefixes or [""] for name in preset_files.names(prefix)}
-  waiting = sorted((n for n in asked if not is_started(folder, n)), key=lambda n: (kind(n), n))
+  done_before = {words(n) for n in preset_files.names() if is_started(folder, n)}
+  one_each = {words(name): name for name in sorted(asked, reverse=True)}
+  waiting = sorted(
+    (name for said, name in one_each.items() if said not in done_before),
+    key=lambda name: (kind(name), name),
+  )
   failed = []
   while waiting:
     names = [name for name in waiting if kind(name) == kind(waiting[0])][:TOGETHER]
@@ -124,7 +138,9 @@ def main(folder: str, prefixes: list[str]) -> int:
       print(child.stderr, file=sys.stderr)
     done = {*names} - {*left[1:]}
     waiting = [name for name in waiting if name not in done]
-  print(f"{len(asked) - len(failed)} of {len(asked)} presets have started.")
+  left_out = {words(name) for name in failed}
+  well = sum(words(name) not in left_out for name in asked)
+  print(f"{well} of {len(asked)} presets have started.")
   return 1 if failed else 0
 
 
