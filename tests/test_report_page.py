@@ -1,5 +1,6 @@
 """The report's files: what every figure and table must say, escaping, and how the page looks in a browser."""
 
+import math
 import pathlib
 import re
 import shutil
@@ -162,3 +163,12 @@ def test_from_run_to_report(tmp_path):
   assert done.stderr == ""
   assert "The report on 2 runs is in" in done.stdout
   assert (tmp_path / "out" / "figures" / "digits_accuracy_rounds.png").stat().st_size > 10_000
+
+
+def test_a_run_that_diverged_before_its_first_evaluation_is_reported_as_such(tmp_path):
+  for seed in (1, 2):
+    write_run(tmp_path / "runs", "fedavg", [0.5, 0.6, 0.7], seed=seed)
+  lost = {"eval/loss": [None, None], "train/loss": [1e30, math.nan]}
+  write_run(tmp_path / "runs", "ghbm", [None, None], columns=lost)
+  assert report.main([str(tmp_path / "runs"), f"--output={tmp_path / 'out'}"]) == 0
+  assert "×" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")

@@ -79,22 +79,29 @@ class Cost(NamedTuple):
 
 
 def main_metric(runs: Sequence[Run]) -> Metric:
-  """The metric all runs have been evaluated by: an accuracy or the like, else the loss."""
-  shared = [
-    name
-    for name in runs[0].columns
-    if name.startswith("eval/")
-    and all(np.any(~np.isnan(run.columns.get(name, [np.nan]))) for run in runs)
-  ]
+  """The metric all runs have been evaluated by: an accuracy or the like, else the loss.
+
+  A run that diverged before its first evaluation has none, and is not asked.
+  """
+  evaluated = [_evaluated_by(run) for run in runs]
+  shared = set.intersection(*filter(None, evaluated)) if any(evaluated) else set()
   for word in GROWING:
     found = [name for name in shared if word in name]
     if found:
-      return Metric(min(found, key=lambda name: name != f"eval/{word}"), True)
+      return Metric(min(found, key=lambda name: (name != f"eval/{word}", name)), True)
   if "eval/loss" in shared:
     return Metric("eval/loss", False)
   raise ValueError(
     "metrics.csv should have eval/loss, or a metric such as eval/accuracy; it has neither."
   )
+
+
+def _evaluated_by(run: Run) -> set[str]:
+  return {
+    name
+    for name, values in run.columns.items()
+    if name.startswith("eval/") and np.any(~np.isnan(values))
+  }
 
 
 def window(rounds: int) -> int:
