@@ -14,7 +14,7 @@ def _sorted(similarity: int, clients: int, *arms: Arm) -> Panel:
       "tfds:fashion_mnist",
       (f"--partition=similarity:{similarity}", "--model=logistic", f"--clients_per_round={clients}",
        "--max_examples_per_client=100", "--client_epochs_per_round=5", "--rounds_per_eval=3"),
-      rounds=60, grid={"client_learning_rate": ("0.003", "0.01", "0.03", "0.1")},
+      rounds=60, grid={"client_learning_rate": ("0.003", "0.01", "0.03", "0.1", "0.3", "1")},
     ),
     arms,
   )  # fmt: skip
