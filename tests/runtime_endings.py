@@ -60,6 +60,8 @@ def _child(end, report) -> None:
 
 
 def main() -> None:
+  # A shell's background jobs ignore it, and so would their children.
+  signal.signal(signal.SIGINT, signal.default_int_handler)
   for name, end in ENDINGS.items():
     read, write = os.pipe()
     child = os.fork()
