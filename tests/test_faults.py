@@ -109,7 +109,7 @@ def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(tmp_path, damage
   content[len(content) // 2] ^= 1
   (newest / "server").write_bytes(content[:-100] if damage == "truncated" else content)
   resumed = resume.run(tmp_path, "one", *arguments)
-  assert f"The checkpoint {newest.name} cannot be used" in resumed.stderr
+  assert f"The checkpoint {newest.name} cannot be used" in resumed.output
   assert resume.rows(tmp_path / "whole") == resume.rows(tmp_path / "one")
   if states == "memory":  # a checkpoint with its states on disk names its own store
     resume.assert_same_run(tmp_path / "whole", tmp_path / "one")
