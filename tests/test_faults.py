@@ -167,7 +167,7 @@ int clock_gettime(clockid_t id, struct timespec *now) {
   if (!read) read = (reader)dlsym(RTLD_NEXT, "clock_gettime");
   int code = read(id, now);
   read(CLOCK_MONOTONIC, &steady);
-  if (id == CLOCK_REALTIME) now->tv_sec += steady.tv_nsec < 500000000 ? 86400 : -86400;
+  if (id == CLOCK_REALTIME) now->tv_sec += steady.tv_nsec < 500000000 ? 3 : -3;
   return code;
 }
 time_t time(time_t *out) {
@@ -188,6 +188,7 @@ int gettimeofday(struct timeval *out, void *zone) {
 
 @pytest.mark.slow
 def test_a_clock_that_jumps_changes_nothing(tmp_path):
+  """By seconds: TensorFlow waits until a time of day in places, so that days would stop it for days."""
   compiler = shutil.which("cc")
   if not compiler:
     pytest.skip("A clock that jumps has to be compiled.")
@@ -201,7 +202,7 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path):
     [sys.executable, "-c", "import time\nfor _ in range(9): print(time.time()); time.sleep(0.2)"],
     env=jumping, capture_output=True, text=True, check=True,
   ).stdout.split()  # fmt: skip
-  assert float(max(times)) - float(min(times)) > 86400  # it does jump
+  assert [float(t) for t in times] != sorted(map(float, times))  # it does jump
 
   resume.run(tmp_path, "steady", "--algo=scaffold")
   ended = subprocess.run(

@@ -51,6 +51,14 @@ CLAIMS = (
       steady(QUADRATICS, "SCAFFOLD", "FedAvg"),
     ),
     axes=("rounds", "onto", "onto", *("rounds",) * 4),
+    checked="SCAFFOLD agrees with the oracle and with its identities (`test_family_c`). At first all were at "
+    "the upper end of the grid, 0.1; on the longer one none is, and where clients differ 0.1 remains "
+    "the best for all. On the quadratics SCAFFOLD’s loss falls at the same rate for every G, down to "
+    "what float32 can tell from zero (see the figure); the last part compares these remainders, and "
+    "was written down without thinking of them, while FedAvg’s loss grows two hundredfold. SCAFFOLD "
+    "gains ten points on FedAvg at similarity 0 and stays three below what it has at 100: 60 rounds, "
+    "where a client takes part twelve times, at 5 of 100 three times. The slides compare 5 and 50 "
+    "clients with one local epoch, of 400 clients; here it is five epochs, of 100.",
     presets="scaffold_mime/emnist_similarity",
   ),
 )
