@@ -45,7 +45,8 @@ def section(claims: Sequence[Claim]) -> str:
         took, hours = found["why"], "–"
       else:
         took = f"{found['seconds']:.2f}"
-        hours = f"{found['seconds'] * rounds * cohort / 3600:,.0f}"
+        needed = found["seconds"] * rounds * cohort / 3600
+        hours = f"{needed:,.0f}" if needed >= 10 else f"{needed:.2g}"
       what = f"`{folder}` | {_label(given)} | {count} | {rounds:,} | {cohort}"
       rows.append(f"| {what} | {took} | {hours} |")
   return "\n\n".join(
