@@ -14,7 +14,7 @@ from experiments.sweeping import processes
 from experiments.sweeping.processes import Ended, Job
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LOCAL = "local"  # the address that means: start a cluster on this machine
+LOCAL = "local"  # to us as to Ray, the address that means: start a cluster on this machine
 
 
 class RayPool:
@@ -99,12 +99,14 @@ def _connect(address: str) -> Any:
     raise UserError(
       "--ray needs Ray, which is not installed; install the extra [cluster], or use --jobs."
     ) from None
+  # A cluster of our own is for this machine alone.
+  own = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address == LOCAL else {}
   try:
     ray.init(
-      address=None if address == LOCAL else address,
+      address=address,  # None would look for whatever cluster was started last, and wait if it is gone
       log_to_driver=False,
-      include_dashboard=False if address == LOCAL else None,
       runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}},
+      **own,
     )
   except (ConnectionError, ValueError, RuntimeError) as error:
     raise UserError(
