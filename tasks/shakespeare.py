@@ -11,6 +11,7 @@ import tensorflow_federated as tff
 from tasks import cache, fetch, sqlite, synthetic
 from tasks.classification import accuracy, cross_entropy
 from tasks.models import text
+from tasks.models.images import PENULTIMATE
 from tasks.sources import DATA, Raw, Source, dealt_out, last_fifth_for_testing, task_of, tff_source
 from tasks.task import Defaults, Task
 from tff_momentum import checks
@@ -173,4 +174,5 @@ def _window_model(model: str, seed: int) -> Model:
     batch_spec=(tf.TensorSpec([None, LENGTH], tf.int32), tf.TensorSpec([None], tf.int32)),
     metrics=collections.OrderedDict(accuracy=accuracy),
     seed=seed,
+    penultimate=PENULTIMATE,
   )
