@@ -121,9 +121,14 @@ class History(collections.namedtuple("History", "process whole again resumed bes
 
 
 @functools.cache
-def history(name: str) -> History:
+def compiled(name: str):
   algorithm = algorithms.builder(name)(**arguments(name))
-  process = build_process(algorithm, quadratic_model(), work=LocalWork(epochs=2, weight_decay=1e-3))
+  return build_process(algorithm, quadratic_model(), work=LocalWork(epochs=2, weight_decay=1e-3))
+
+
+@functools.cache
+def history(name: str) -> History:
+  process = compiled(name)
   kept = {}
 
   def run(cohorts, **start):
