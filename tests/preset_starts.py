@@ -126,7 +126,8 @@ def main(folder: str, prefixes: list[str]) -> int:
   )
   failed = []
   while waiting:
-    names = [name for name in waiting if kind(name) == kind(waiting[0])][:TOGETHER]
+    together = 1 if kind(waiting[0])[1:] in TOO_SLOW else TOGETHER
+    names = [name for name in waiting if kind(name) == kind(waiting[0])][:together]
     child = subprocess.run(
       [sys.executable, __file__, "--here", folder, *names], stderr=subprocess.PIPE, text=True
     )
