@@ -37,7 +37,11 @@ TOGETHER = 12  # starts of one process: TensorFlow gives little memory back
 # ViT-B/16 takes two seconds of a core for an image and its gradient, and a landmark photographer has 130
 # images, to be seen five times: few are enough.
 FEW = ["--max_examples_per_client=2", "--eval_examples=10"]
-TOO_SLOW = {("gldv2", "mobilenet_v2"): FEW, ("gldv2", "vit_b16"): FEW, ("inaturalist", "vit_b16"): FEW}
+TOO_SLOW = {
+  ("gldv2", "mobilenet_v2"): FEW,
+  ("gldv2", "vit_b16"): FEW,
+  ("inaturalist", "vit_b16"): FEW,
+}
 HEAVY = ("checkpoints", "client_states", "model_best", "model_last")  # not kept of a start
 
 
