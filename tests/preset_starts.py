@@ -83,7 +83,8 @@ def start(folder: str, names: list[str]) -> None:
     for flag in flags.FLAGS:
       flags.FLAGS[flag].unparse()
     # The model that is exported is the task's, so one export is enough.
-    settings.parse(preset_files.expand(arguments(name, folder, lean=name != names[0])))
+    lean = name != names[0] or kind(name)[1:] in TOO_SLOW
+    settings.parse(preset_files.expand(arguments(name, folder, lean)))
     assert experiment.run(flags.FLAGS) == 0
     for part in HEAVY:
       shutil.rmtree(pathlib.Path(folder, run_name(name), part), ignore_errors=True)
