@@ -1,9 +1,13 @@
 """Tests run on the in-process runtime, on which TFF computations cost milliseconds."""
 
 import os
+import signal
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+  # As a shell's background jobs have it. TFF ends its worker with this signal, and waits for it to end.
+  signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 
