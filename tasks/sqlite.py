@@ -148,14 +148,19 @@ def _make_index(path: pathlib.Path, split: str) -> Index:
       "SELECT client_id, num_examples FROM client_metadata WHERE split_name = ?", (split,)
     ).fetchall()
     if not rows:
-      splits = sorted(
-        row[0] for row in connection.execute("SELECT DISTINCT split_name FROM client_metadata")
-      )
+      found = connection.execute("SELECT DISTINCT split_name FROM client_metadata")
+      splits = sorted(str(name) for (name,) in found)
       if not splits:
         raise DataError(f"{path} holds no clients at all; delete it, and fetch it again.")
       raise DataError(
         f"{path} has no split {split!r}: expected it among the splits; found {', '.join(splits)}."
       )
+  wrong = [row for row in rows if not (isinstance(row[0], str) and isinstance(row[1], int))]
+  if wrong:
+    raise DataError(
+      f"{path} is damaged: expected a client's name and its number of examples, found {wrong[0]}; delete it, "
+      "and fetch it again."
+    )
   empty = [client for client, count in rows if count < 1]
   if empty:
     raise DataError(
@@ -186,7 +191,8 @@ class _connect:
 
   def __exit__(self, kind, error, traceback) -> None:
     self._connection.close()
-    if isinstance(error, sqlite3.Error):
+    # Where SQLite's own message quotes a damaged name, Python cannot decode it.
+    if isinstance(error, sqlite3.Error | UnicodeDecodeError):
       raise DataError(
         f"{self._path} is damaged ({error}); delete it, and fetch it again."
       ) from error

@@ -41,7 +41,7 @@ def examples(share: float):
     max_examples=max(2, int(EXAMPLES * share)),
     deadline=None,
     suppress_health_check=list(HealthCheck),
-    derandomize=True,  # the same examples for everybody
+    derandomize="TFM_FUZZ" not in os.environ,  # who asks for more wants others
   )
 
 
@@ -179,6 +179,18 @@ def database(tmp_path_factory):
         "INSERT INTO examples VALUES ('train', ?, ?)", [(client, b"1"), (client, b"2")]
       )
   return path.read_bytes()
+
+
+@pytest.mark.parametrize("damage", [[(3993, 128)], [(92, 1)]], ids=["no text", "no name"])
+def test_damage_that_was_found_before(database, damage, tmp_path):
+  content = bytearray(database)
+  for place, value in damage:
+    content[place] = value
+  path = tmp_path / "data.sqlite"
+  for length in (len(content), 8197):
+    path.write_bytes(content[:length])
+    with only(DataError, about=str(path)):
+      sqlite.index(path, "train")
 
 
 @examples(0.15)
