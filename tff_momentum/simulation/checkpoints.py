@@ -21,6 +21,7 @@ from tff_momentum.simulation.client_states import ClientStates
 from tff_momentum.simulation.state_records import Codec
 
 _MANIFEST = "manifest.json"
+_FILES = ("server", "clients", "notes")  # what the manifest has the digests of
 
 
 class Resumed(NamedTuple):
@@ -56,8 +57,8 @@ class Checkpoints:
     part.mkdir(parents=True)
     (part / "server").write_bytes(self._codec.encode(state))
     self._store.snapshot(part / "clients")
-    digests = {file: _digest(part / file) for file in ("server", "clients")}
-    (part / _MANIFEST).write_text(json.dumps({"files": digests, "notes": notes}))
+    (part / "notes").write_text(json.dumps(notes))
+    (part / _MANIFEST).write_text(json.dumps({file: _digest(part / file) for file in _FILES}))
     for path in (*part.iterdir(), part):
       _force_out(path)
     final = self._folder / name
@@ -71,14 +72,15 @@ class Checkpoints:
     for folder in reversed(self._complete()):
       try:
         manifest = json.loads((folder / _MANIFEST).read_text())
-        if any(_digest(folder / file) != wanted for file, wanted in manifest["files"].items()):
+        if any(_digest(folder / file) != manifest[file] for file in _FILES):
           raise ValueError("its contents are not what was written")
+        notes = json.loads((folder / "notes").read_text())
         state = self._codec.decode((folder / "server").read_bytes())
         self._store.restore(folder / "clients")
       except (OSError, ValueError, KeyError, TypeError) as error:
         warnings.warn(f"The checkpoint {folder.name} cannot be used ({error}).", stacklevel=2)
         continue
-      return Resumed(tf.nest.map_structure(tf.convert_to_tensor, state), manifest["notes"])
+      return Resumed(tf.nest.map_structure(tf.convert_to_tensor, state), notes)
     self._store.clear()
     return Resumed(self._initial, {})
 
