@@ -13,7 +13,7 @@ from tensorflow_federated.python.core.impl.executors import value_serialization
 from tensorflow_federated.python.core.impl.types import type_conversions
 from tensorflow_federated.python.core.impl.utils import tensorflow_utils
 
-from tff_momentum.runtime import lists, types
+from tff_momentum.runtime import arrays, lists, types
 from tff_momentum.runtime.references import DataReference
 
 
@@ -88,6 +88,8 @@ def _to_tensor(value: Any, type_spec: tff.TensorType) -> tf.Tensor:
   dtype = tf.as_dtype(type_spec.dtype.type)
   if isinstance(value, tf.Variable):
     value = value.read_value()
+  elif (shown := arrays.tensor_of(value)) is not None:
+    value = shown
   if not isinstance(value, tf.Tensor):
     if _loses_precision(value, type_spec):
       raise TypeError(f"Expected a value of type {type_spec}, found dtype {value.dtype}.")
@@ -148,7 +150,7 @@ def _hashable(spec: Any) -> Any:
 def from_leaves(leaves: Iterator[tf.Tensor], type_spec: tff.Type) -> Any:
   """Builds the Python value of `type_spec` in its Python containers, with NumPy arrays for tensors."""
   if isinstance(type_spec, tff.TensorType):
-    return next(leaves).numpy()
+    return arrays.array_of(next(leaves))
   if isinstance(type_spec, tff.SequenceType):
     leaf = next(leaves)
     if isinstance(leaf, DataReference):
