@@ -6,12 +6,14 @@ small client's training step, is not needed.
 """
 
 import collections
+import functools
 import itertools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
+from tensorflow.core.protobuf import rewriter_config_pb2
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import context as eager_context
 from tensorflow.python.eager import core as eager_core
@@ -87,16 +89,25 @@ def execute(
   context = eager_context.context()
   context.ensure_initialized()
   options = context.function_call_options
+  config = options.config_proto_serialized
   attributes = (
     "executor_type",
     options.executor_type or "",
     "config_proto",
-    options.config_proto_serialized,
+    config if inputs else _without_folding(config),
   )
   try:
     return pywrap_tfe.TFE_Py_Execute(context._handle, device, name, inputs, attributes, num_outputs)
   except eager_core._NotOkStatusException as error:
     raise eager_core._status_to_exception(error) from None
+
+
+@functools.cache
+def _without_folding(config: bytes) -> bytes:
+  """Has TensorFlow not keep what a function without inputs gives as constants: initial states are large."""
+  changed = tf.compat.v1.ConfigProto.FromString(config)
+  changed.graph_options.rewrite_options.constant_folding = rewriter_config_pb2.RewriterConfig.OFF
+  return changed.SerializeToString(deterministic=True)
 
 
 def _hide(graph: func_graph_lib.FuncGraph, operations: set) -> None:
