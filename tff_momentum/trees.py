@@ -6,6 +6,7 @@ element-wise, so one verb does almost everything::
     y = trees.map(lambda y, g: y - lr * g, y, g)        # y ← y − η g
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -47,7 +48,31 @@ def per_step(tree: Tree, rate: Any, steps: Any) -> Tree:
 
 def where(condition: tf.Tensor, a: Tree, b: Tree) -> Tree:
   """`a` if the scalar `condition` holds, else `b`; what is not chosen may hold NaN."""
-  return map(lambda x, y: tf.where(condition, x, y), a, b)
+  # `tf.where` would make a copy of the chosen one, this hands it on.
+  return map(lambda x, y: tf.raw_ops.Select(condition=condition, x=x, y=y), a, b)
+
+
+def pack(tree: Tree) -> tuple[tf.Tensor, ...]:
+  """The same numbers in few tensors, a vector for each dtype: to be kept many times over."""
+  leaves = tf.nest.flatten(tree)
+  return tuple(
+    tf.concat([tf.reshape(leaf, [-1]) for leaf in leaves if leaf.dtype == dtype], axis=0)
+    for dtype in _dtypes(leaves)
+  )
+
+
+def unpack(vectors: tuple[tf.Tensor, ...], like: Tree) -> Tree:
+  """The tree that was packed, in the structure and shapes of `like`."""
+  leaves = tf.nest.flatten(like)
+  parts = {}
+  for dtype, vector in zip(_dtypes(leaves), vectors, strict=True):
+    sizes = [math.prod(leaf.shape) for leaf in leaves if leaf.dtype == dtype]
+    parts[dtype] = iter(tf.split(vector, sizes))
+  return map(lambda leaf: tf.reshape(next(parts[leaf.dtype]), leaf.shape), like)
+
+
+def _dtypes(leaves: list[tf.Tensor]) -> list[tf.DType]:
+  return list(dict.fromkeys(leaf.dtype for leaf in leaves))
 
 
 def dot(a: Tree, b: Tree) -> tf.Tensor:

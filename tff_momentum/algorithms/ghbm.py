@@ -18,7 +18,7 @@ from tff_momentum.schedules import Schedule, schedule
 
 
 class ServerState(NamedTuple):
-  """The model, and a ring of the last τ models stacked along a first dimension."""
+  """The model, and the packed ones of the last τ rounds, the oldest first."""
 
   x: Any
   past: Any
@@ -57,10 +57,10 @@ def ghbm(
   checks.one_of("early", early, ("zero", "initial"))
 
   def init_server(x):
-    return ServerState(x, trees.map(lambda w: tf.stack([w] * tau), x))
+    return ServerState(x, (trees.pack(x),) * tau)
 
   def message(state, t):
-    moved = trees.map(lambda x, past: x - past[t % tau], state.x, state.past)
+    moved = trees.subtract(state.x, trees.unpack(state.past[0], state.x))
     if early == "zero":
       moved = trees.where(t >= tau, moved, trees.zeros_like(moved))
     return Message(state.x, moved)
@@ -76,11 +76,8 @@ def ghbm(
     return Update(trees.subtract(x, client.steps(step, x)))
 
   def server_update(state, delta, info):
-    slot = [[info.round % tau]]
-    past = trees.map(
-      lambda past, x: tf.tensor_scatter_nd_update(past, slot, x[tf.newaxis]), state.past, state.x
-    )
-    return ServerState(trees.map(lambda x, d: x - eta(info.round) * d, state.x, delta), past)
+    x = trees.map(lambda x, d: x - eta(info.round) * d, state.x, delta)
+    return ServerState(x, (*state.past[1:], trees.pack(state.x)))
 
   def momentum(state, t, steps):
     # Under a constant gradient g the model moves by −η η_l K τ g/(1−β) in τ rounds; β = 1 has no such limit.
