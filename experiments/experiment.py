@@ -119,6 +119,7 @@ def train(
     state=state,
     measure=measure,
   )
+  del state  # else the first one is kept to the end
   with Interruption() as interruption, progress_bar(config, first, quiet=flags.quiet) as bar:
     for finished in rounds:
       folder.write_row(finished.row)

@@ -13,8 +13,6 @@ import shutil
 import warnings
 from typing import Any, NamedTuple
 
-import tensorflow as tf
-
 from tff_momentum import checks
 from tff_momentum.process import FederatedProcess, ProcessState
 from tff_momentum.simulation.client_states import ClientStates
@@ -46,8 +44,8 @@ class Checkpoints:
     self._folder = pathlib.Path(folder)
     self._store = store
     self._keep = checks.integer("keep", keep, at_least=1)
-    self._initial = process.initialize()
-    self._codec = Codec(self._initial)
+    self._initialize = process.initialize
+    self._codec = Codec(process.initialize())
 
   def save(self, state: ProcessState, notes: dict[str, Any]) -> None:
     """Writes a checkpoint of this moment; `notes` is anything that JSON can hold."""
@@ -55,7 +53,8 @@ class Checkpoints:
     part = self._folder / f"{name}.part"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    (part / "server").write_bytes(self._codec.encode(state))
+    with open(part / "server", "wb") as file:
+      file.writelines(self._codec.parts(state))
     self._store.snapshot(part / "clients")
     (part / "notes").write_text(json.dumps(notes))
     (part / _MANIFEST).write_text(json.dumps({file: _digest(part / file) for file in _FILES}))
@@ -75,14 +74,15 @@ class Checkpoints:
         if any(_digest(folder / file) != manifest[file] for file in _FILES):
           raise ValueError("its contents are not what was written")
         notes = json.loads((folder / "notes").read_text())
-        state = self._codec.decode((folder / "server").read_bytes())
+        with open(folder / "server", "rb") as file:
+          state = self._codec.read(file)
         self._store.restore(folder / "clients")
       except (OSError, ValueError, KeyError, TypeError) as error:
         warnings.warn(f"The checkpoint {folder.name} cannot be used ({error}).", stacklevel=2)
         continue
-      return Resumed(tf.nest.map_structure(tf.convert_to_tensor, state), notes)
+      return Resumed(state, notes)
     self._store.clear()
-    return Resumed(self._initial, {})
+    return Resumed(self._initialize(), {})
 
   def _complete(self) -> list[pathlib.Path]:
     return sorted(path for path in self._folder.glob("*") if path.name.isdecimal())

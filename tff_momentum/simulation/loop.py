@@ -137,6 +137,7 @@ def rounds(
   if store is None:
     store = MemoryStore(new_client(process, seed))
   current = process.initialize() if state is None else state
+  del state  # a state may be large: those of the past are let go of here, and below
   evaluate = evaluator(process.model, task.evaluation(eval_batch_size))
   bytes_so_far = sum(sum(_bytes(process, t, cohort_of(t))) for t in range(int(current.round)))
 
@@ -190,6 +191,7 @@ def rounds(
         if measure is not None:
           with watch.timing("diagnostics"):
             row.update(measure(visit(t, ids, cohort, before, current)))
+        del before
         with watch.timing("store"):
           store.save(ids, client_states, t)
         row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())

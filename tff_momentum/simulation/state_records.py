@@ -7,8 +7,8 @@ Nothing that is read back can run code, and a record says by itself what is in i
 
 import json
 import struct
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
 
 import numpy as np
 import tensorflow as tf
@@ -22,7 +22,7 @@ class Codec:
 
   def __init__(self, template: Any):
     """Takes any one state; only its structure, types and shapes matter."""
-    self._template = template
+    self._template = tf.nest.map_structure(lambda leaf: None, template)
     leaves = [np.asarray(leaf) for leaf in tf.nest.flatten(template)]
     self._specs = [(leaf.dtype, leaf.shape, leaf.nbytes) for leaf in leaves]
     self._header = _header(leaves)
@@ -38,26 +38,43 @@ class Codec:
 
   def encode(self, state: Any) -> bytes:
     """The state as a record."""
+    return b"".join(self.parts(state))
+
+  def parts(self, state: Any) -> Iterator[Any]:
+    """The record piece by piece, for a file: a large state is not copied."""
     leaves = tf.nest.flatten(self.arrays(state))
-    prefix = _PREFIX.pack(_MAGIC, len(self._header))
-    return b"".join([prefix, self._header, *(leaf.reshape(-1).view(np.uint8) for leaf in leaves)])
+    yield _PREFIX.pack(_MAGIC, len(self._header)) + self._header
+    yield from (leaf.reshape(-1).view(np.uint8) for leaf in leaves)
 
   def decode(self, record: Any) -> Any:
     """The state in a record (any buffer), copied out of it."""
     view = memoryview(record)
     magic, length = _PREFIX.unpack_from(view)
-    found = bytes(view[_PREFIX.size : _PREFIX.size + length])
-    if magic != _MAGIC or found != self._header:
-      raise ValueError(
-        f"Expected a stored client state of {self._header.decode()}; found "
-        f"{found.decode(errors='replace')}: it was written by another algorithm or model."
-      )
     start, leaves = _PREFIX.size + length, []
+    self._check(magic, bytes(view[_PREFIX.size : start]))
     for dtype, shape, size in self._specs:
       part = np.frombuffer(view[start : start + size], dtype)
       leaves.append(part.reshape(shape).copy())
       start += size
     return tf.nest.pack_sequence_as(self._template, leaves)
+
+  def read(self, file: BinaryIO) -> Any:
+    """The state in a file, in tensors: a large state is in memory once."""
+    magic, length = _PREFIX.unpack(file.read(_PREFIX.size))
+    self._check(magic, file.read(length))
+    leaves = []
+    for dtype, shape, size in self._specs:
+      flat = tf.constant(np.frombuffer(file.read(size), dtype))
+      # TensorFlow lets go of the array that it copied when the next operation runs, and not before.
+      leaves.append(tf.reshape(flat, shape))
+    return tf.nest.pack_sequence_as(self._template, leaves)
+
+  def _check(self, magic: bytes, header: bytes) -> None:
+    if magic != _MAGIC or header != self._header:
+      raise ValueError(
+        f"Expected a stored client state of {self._header.decode()}; found "
+        f"{header.decode(errors='replace')}: it was written by another algorithm or model."
+      )
 
 
 class LazyCodec:
