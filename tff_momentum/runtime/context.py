@@ -19,6 +19,9 @@ class Program:
   def __init__(self, computation: tff.framework.ConcreteComputation):
     self.plan: Plan = build_plan(compiler.compile_computation(computation))
     self.takes_lists = True  # as far as is known
+    proto = tff.framework.ConcreteComputation.get_proto(computation)
+    # It gives constants, such as all weights of a model, of which TensorFlow holds about ten copies.
+    self.is_large = self.plan.parameter_type is None and proto.ByteSize() > graphs.LARGE
     self._levels: dict[graphs.Options, list[stages.Level]] = {}
 
   def levels(self, options: graphs.Options) -> list[stages.Level]:
@@ -59,6 +62,8 @@ class InProcessContext(tff.framework.SyncContext):
     for level in self._levels(program, run.intake):
       run.server_stage(level.server)
       run.client_pass(level.clients)
+    if program.is_large:  # and takes no argument, so that it will hardly run often
+      _programs.pop(id(comp), None)
     return run.result(comp.type_signature.result)
 
   def _levels(self, program: Program, intake: values.Intake) -> list[stages.Level]:

@@ -31,6 +31,7 @@ _ANONYMOUS_TABLES = {
 }
 _TABLE_NAME_ATTRIBUTES = ("shared_name", "container", "use_node_name_sharing")
 _MAX_CACHED_GRAPHS = 512
+LARGE = 2**26  # bytes; a computation with constants of this size is not kept in caches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +99,8 @@ def prepare(proto: computation_pb2.Computation) -> PreparedGraph:
       f"{proto.WhichOneof('computation')!r}; write it with tff.tensorflow.computation."
     )
   serialized = proto.tensorflow.SerializeToString(deterministic=True)
+  if len(serialized) > LARGE:
+    return _prepare_serialized.__wrapped__(serialized, _options.get())
   return _prepare_serialized(serialized, _options.get())
 
 
