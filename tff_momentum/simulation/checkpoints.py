@@ -13,7 +13,11 @@ import shutil
 import warnings
 from typing import Any, NamedTuple
 
+import numpy as np
+import tensorflow as tf
+
 from tff_momentum import checks
+from tff_momentum.exchanges import specs
 from tff_momentum.process import FederatedProcess, ProcessState
 from tff_momentum.simulation.client_states import ClientStates
 from tff_momentum.simulation.state_records import Codec
@@ -45,7 +49,8 @@ class Checkpoints:
     self._store = store
     self._keep = checks.integer("keep", keep, at_least=1)
     self._initialize = process.initialize
-    self._codec = Codec(process.initialize())
+    state_type = process.initialize.type_signature.result.member
+    self._codec = Codec(tf.nest.map_structure(_without_memory, specs(state_type)))
 
   def save(self, state: ProcessState, notes: dict[str, Any]) -> None:
     """Writes a checkpoint of this moment; `notes` is anything that JSON can hold."""
@@ -93,6 +98,11 @@ class Checkpoints:
     for folder in self._complete()[: -self._keep]:
       shutil.rmtree(folder)
     self._store.release(kept[0] / "clients")
+
+
+def _without_memory(spec: tf.TensorSpec) -> np.ndarray:
+  """An array of a tensor's type and shape: a whole state may be too large to make one for its types."""
+  return np.broadcast_to(np.zeros([], spec.dtype.as_numpy_dtype), spec.shape)
 
 
 def _digest(path: pathlib.Path) -> str:
