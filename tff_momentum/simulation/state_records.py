@@ -64,9 +64,12 @@ class Codec:
     self._check(magic, file.read(length))
     leaves = []
     for dtype, shape, size in self._specs:
-      flat = tf.constant(np.frombuffer(file.read(size), dtype))
-      # TensorFlow lets go of the array that it copied when the next operation runs, and not before.
-      leaves.append(tf.reshape(flat, shape))
+      with tf.device("CPU:0"):
+        flat = tf.raw_ops.Empty(shape=[size // dtype.itemsize], dtype=dtype)
+        # Straight into the tensor's own memory: made of an array, it would be there three times for a while.
+        if file.readinto(flat._numpy()) != size:
+          raise ValueError("Expected a stored state; found the beginning of one.")
+        leaves.append(tf.reshape(flat, shape))
     return tf.nest.pack_sequence_as(self._template, leaves)
 
   def _check(self, magic: bytes, header: bytes) -> None:
