@@ -45,6 +45,7 @@ def run(folder: str, last: int) -> None:
       store.release(safe / "states")
       for old in folder.glob("checkpoint-*"):
         if old != safe:
+          shutil.rmtree(folder / "outdated", ignore_errors=True)  # left half deleted by a kill
           old.rename(folder / "outdated")
           shutil.rmtree(folder / "outdated")
   store.close()
