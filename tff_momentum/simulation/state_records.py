@@ -5,10 +5,11 @@
 Nothing that is read back can run code, and a record says by itself what is in it.
 """
 
+import io
 import json
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -58,7 +59,7 @@ class Codec:
       start += size
     return tf.nest.pack_sequence_as(self._template, leaves)
 
-  def read(self, file: BinaryIO) -> Any:
+  def read(self, file: io.BufferedReader) -> Any:
     """The state in a file, in tensors: a large state is in memory once."""
     magic, length = _PREFIX.unpack(file.read(_PREFIX.size))
     self._check(magic, file.read(length))
