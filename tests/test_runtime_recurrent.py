@@ -60,14 +60,14 @@ def _training(layer, mask: bool, batch: int | None = BATCH):
   return train, list(model.initial_weights), data
 
 
-def _products_in_loops(computation) -> list[int]:
-  """How many matrix products the loops of the compiled gradient have in their bodies."""
+def _bodies(computation) -> list[list]:
+  """The nodes that the loops of the compiled gradient have in their bodies."""
   proto = tff.framework.ConcreteComputation.get_proto(computation)
   with graphs.using(graphs.Options(compile="auto")):
     library = {f.signature.name: f for f in graphs.prepare(proto).graph_def.library.function}
   compiled = [function for function in library.values() if function.attr["_XlaMustCompile"].b]
   return [
-    sum(inner.op == "MatMul" for inner in _needed(library[node.attr["body"].func.name]))
+    list(_needed(library[node.attr["body"].func.name]))
     for function in compiled
     for node in function.node_def
     if node.op in definitions.LOOPS
@@ -99,8 +99,16 @@ def test_shortened_loops_give_the_same_weights(name, mask):
     assert np.abs(plain - start).max() > 1e-4
 
 
-@pytest.mark.parametrize("name", ["gru", "lstm", "simple"])
-def test_one_product_is_left_in_a_loop(name):
-  """h_t U forwards, and d_t Uᵀ backwards: what really depends on the turn before."""
+@pytest.mark.parametrize(("name", "backwards"), [("gru", 3), ("lstm", 1), ("simple", 1)])
+def test_one_product_is_left_in_a_loop(name, backwards):
+  """h_t U forwards, and d_t Uᵀ backwards (a GRU's in three parts): what depends on the turn before."""
   train, _, _ = _training(LAYERS[name], mask=False)
-  assert _products_in_loops(train) == [1, 1]
+  products = [[node for node in body if node.op == "MatMul"] for body in _bodies(train)]
+  assert [len(found) for found in products] == [1, backwards]
+  assert not any(node.attr["transpose_b"].b for found in products for node in found)
+
+
+def test_a_gated_unit_neither_puts_gradients_together_nor_sums_them_in_its_loop():
+  train, _, _ = _training(LAYERS["gru"], mask=False)
+  operations = {node.op for body in _bodies(train) for node in body}
+  assert not operations & {"ConcatV2", "BiasAddGrad"}

@@ -1,13 +1,13 @@
 """Looking into and changing the definitions of functions and of the loops in them."""
 
 import dataclasses
+import itertools
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
 LOOPS = ("While", "StatelessWhile")
-_VARIANT = tf.variant.as_datatype_enum
 
 
 class Function:
@@ -17,6 +17,7 @@ class Function:
     self.definition = definition
     self.arguments = [argument.name for argument in definition.signature.input_arg]
     self._nodes = {node.name: node for node in definition.node_def}
+    self._numbers = itertools.count()
 
   def source(self, tensor: str) -> str:
     """Where a tensor comes from, past identities."""
@@ -28,6 +29,11 @@ class Function:
     """The node that a tensor comes from, if it is one of these operations."""
     node = self._nodes.get(_node_name(self.source(tensor)))
     return node if node is not None and node.op in operations else None
+
+  def constant(self, tensor: str) -> Any | None:
+    """The value of a tensor, as a number or list, if it is a constant."""
+    node = self.maker(tensor, "Const")
+    return None if node is None else tf.make_ndarray(node.attr["value"].tensor).tolist()
 
   def result(self, place: int) -> str:
     """Where the tensor comes from that is returned in this place."""
@@ -49,6 +55,26 @@ class Function:
     results = sum(self.source(name) == tensor for name in self.definition.ret.values())
     return found + [None] * results
 
+  def only_reader(self, tensor: str, operation: str) -> node_def_pb2.NodeDef | None:
+    """The node that reads a tensor, if it is this operation and nothing else reads it."""
+    readers = self.readers(tensor)
+    node = readers[0] if len(readers) == 1 else None
+    return node if node is not None and node.op == operation else None
+
+  def prune(self) -> None:
+    """Takes out the nodes that no result needs."""
+    needed: set[str] = set()
+    waiting = [*self.definition.ret.values(), *self.definition.control_ret.values()]
+    while waiting:
+      name = _node_name(waiting.pop().removeprefix("^"))
+      if name in self._nodes and name not in needed:
+        needed.add(name)
+        waiting.extend(self._nodes[name].input)
+    kept = [node for node in self.definition.node_def if node.name in needed]
+    del self.definition.node_def[:]
+    self.definition.node_def.extend(kept)
+    self._nodes = {node.name: node for node in self.definition.node_def}
+
   def replace(self, old: str, new: str) -> None:
     """Lets all that read one tensor so far read another."""
     for node in self.definition.node_def:
@@ -60,7 +86,7 @@ class Function:
 
   def add(self, op: str, inputs: list[str], output: str, **attributes: Any) -> str:
     """Adds a node and returns the name of its first output."""
-    name = f"tfm_{op}_{len(self._nodes)}"
+    name = f"tfm_{op}_{next(self._numbers)}"
     node = self._nodes[name] = self.definition.node_def.add(op=op, name=name, input=inputs)
     for key, value in attributes.items():
       if isinstance(value, tf.DType):
@@ -72,6 +98,12 @@ class Function:
       else:
         node.attr[key].tensor.CopyFrom(value)
     return f"{name}:{output}:0"
+
+  def add_constant(self, value: int | list[int]) -> str:
+    """Adds a constant of 32-bit integers and returns its name."""
+    return self.add(
+      "Const", [], "output", dtype=tf.int32, value=tf.make_tensor_proto(value, tf.int32)
+    )
 
 
 @dataclasses.dataclass
@@ -111,18 +143,18 @@ class Loop:
     unchanged = place is not None and self.body.result(place) == self.body.arguments[place]
     return place if unchanged else None
 
-  def add_list(self, initial: str) -> tuple[int, str]:
-    """Adds a loop variable that is a list; returns its place, and its name in the body."""
-    place = len(self.body.arguments)
-    name = f"tfm_list_{place}"
+  def add(self, initial: str, dtype: tf.DType = tf.variant) -> tuple[int, str]:
+    """Adds a loop variable (a list, if not said otherwise); returns its place, and its name in the body."""
+    place, kind = len(self.body.arguments), dtype.as_datatype_enum
+    name = f"tfm_variable_{place}"
     for function in (self.body, self.condition):
-      function.definition.signature.input_arg.add(name=name, type=_VARIANT)
+      function.definition.signature.input_arg.add(name=name, type=kind)
       function.arguments.append(name)
-    self.body.definition.signature.output_arg.add(name=f"{name}_next", type=_VARIANT)
+    self.body.definition.signature.output_arg.add(name=f"{name}_next", type=kind)
     self.body.definition.ret[f"{name}_next"] = name
     self.node.input.insert(place, initial)
-    self.node.attr["T"].list.type.append(_VARIANT)
-    self.node.attr["output_shapes"].list.shape.add()
+    self.node.attr["T"].list.type.append(kind)
+    self.node.attr["output_shapes"].list.shape.add(unknown_rank=True)
     if "_num_original_outputs" in self.node.attr:
       self.node.attr["_num_original_outputs"].i = place + 1
     return place, name
