@@ -22,9 +22,7 @@ WORK = {
   "fedavg": Work(1, passes=2, once=4),  # y − η g
   "fedavgm": Work(1, passes=2, once=4),
   "ghbm": Work(1, passes=3, once=5),  # y − η g + m
-  "scaffold": Work(
-    1, passes=3, once=16
-  ),  # y − η (g + e); two uploads, c_i read, made anew and kept
+  "scaffold": Work(1, passes=3, once=14),  # y − η (g + e); two uploads, c_i read, made anew, kept
   "mimelite": Work(2, passes=6, once=7),  # y − η (g + β m); a sum of gradients at x beside it
   "mime": Work(3, passes=8, once=8),  # y − η (g(y) − g(x) + c + β m); the sum before it
 }

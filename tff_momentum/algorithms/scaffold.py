@@ -2,7 +2,7 @@
 
     client:  y ← y − η_l (g(y; b) − c_i + c), from y = x
              c_i⁺ = G_i(x)                          (option I)
-             c_i⁺ = c_i − c + (x − y)/(K_i η_l)     (option II)
+             c_i⁺ = (x − y)/(K_i η_l) − (c − c_i)   (option II)
     server:  x ← x + η E[y − x];   c ← c + (W/W_all) E[c_i⁺ − c_i]
 
 W/W_all is S/N, or the cohort's share of all examples when E[·] is weighted by examples; only so does c
@@ -62,13 +62,13 @@ def scaffold(
     def step(y, grad):
       return trees.map(lambda y, g, e: y - lr * (g + e), y, grad(y), correction)
 
-    y = client.steps(step, x)
+    dy = trees.subtract(client.steps(step, x), x)
     if option == "I":
       c_new = client.full_gradient(x)
     else:
-      K = client.num_steps
-      c_new = trees.map(lambda c_i, c, x, y: c_i - c + (x - y) / (K * lr), c_i, c, x, y)
-    return Update(Upload(trees.subtract(y, x), trees.subtract(c_new, c_i)), state=c_new)
+      per_move = -1.0 / (client.num_steps * lr)
+      c_new = trees.map(lambda dy, e: per_move * dy - e, dy, correction)
+    return Update(Upload(dy, trees.subtract(c_new, c_i)), state=c_new)
 
   def server_update(state, mean, info):
     share = info.weight / everyone
