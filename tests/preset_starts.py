@@ -61,7 +61,7 @@ def words(name: str) -> frozenset[str]:
 def arguments(name: str, folder: str, lean: bool) -> list[str]:
   """The command line of a start; tasks that carry their data along have no choice of it."""
   _, task, model = kind(name)
-  data = ["--data=synthetic"] * ("data" in (signatures.of_task(task) or {}))
+  data = [f"--{name}={value}" for name, value in signatures.made_on_the_spot(task).items()]
   return ["run.py", f"--preset={name}", f"--scale={SCALE}", "--total_rounds=1", *data,
           *TOO_SLOW.get((task, model), []), f"--root_output_dir={folder}",
           f"--experiment_name={run_name(name)}", "--quiet", *["--lean"] * lean]  # fmt: skip

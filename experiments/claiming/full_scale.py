@@ -100,7 +100,8 @@ def _work(given: dict[str, str]) -> str:
 
 def _measure(name: str, given: dict[str, str], folder: pathlib.Path) -> dict[str, Any]:
   run = folder / name.replace("/", ".")
-  data = ["--data=synthetic"] * ("data" in (signatures.of_task(given["task"]) or {}))
+  made = signatures.made_on_the_spot(given["task"])
+  data = [f"--{name}={value}" for name, value in made.items()]
   images, sample = SAMPLED.get(given["task"], (1, 1))
   if sample < images:
     data.append(f"--max_examples_per_client={sample}")
@@ -128,8 +129,7 @@ def _defaults(task: str) -> dict[str, int]:
   """What a task is run with where a preset says nothing."""
   import tasks
 
-  options = {"data": "synthetic"} if "data" in (signatures.of_task(task) or {}) else {}
-  defaults = tasks.loader(task)(seed=0, **options).defaults
+  defaults = tasks.loader(task)(seed=0, **signatures.made_on_the_spot(task)).defaults
   return {name: getattr(defaults, name) for name in ("total_rounds", "clients_per_round")}
 
 

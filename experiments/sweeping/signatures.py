@@ -30,6 +30,11 @@ def of_task(name: str) -> Mapping[str, bool] | None:
   return found and {option: needed for option, needed in found.items() if option != "seed"}
 
 
+def made_on_the_spot(task: str) -> dict[str, str]:
+  """What to ask a task for so that its data is synthetic: nothing, if it carries its data along."""
+  return {"data": "synthetic"} if "data" in (of_task(task) or {}) else {}
+
+
 def _parameters(module: str, function: str) -> dict[str, bool] | None:
   package, *rest = module.split(".")
   spec = importlib.util.find_spec(package)
