@@ -2,6 +2,9 @@
 
 A large server state would else be held once in arrays and once in tensors, and copied twice a round. Such
 an array is read-only, since other results may show the same memory.
+
+What is on another device than a CPU is copied, and let go of there: thousands of clients' states fit into
+this machine's memory, not into a GPU's.
 """
 
 from typing import Any
@@ -15,16 +18,17 @@ class _Shown:
 
   def __init__(self, tensor: tf.Tensor, array: np.ndarray):
     self.tensor = tensor
-    self.array = array  # keeps the memory, also where it is a copy from another device
+    self.array = array  # keeps the memory
     interface = array.__array_interface__
     self.__array_interface__ = {**interface, "data": (interface["data"][0], True)}  # read-only
 
 
 def array_of(tensor: tf.Tensor) -> Any:
-  """The tensor as NumPy has it; numbers are not copied."""
-  array = tensor._numpy()
-  if isinstance(array, np.ndarray) and array.dtype.kind in "biufc":
-    return np.asarray(_Shown(tensor, array))
+  """The tensor as NumPy has it; numbers in this machine's memory are not copied."""
+  if "/device:CPU:" in tensor.backing_device:
+    array = tensor._numpy()
+    if isinstance(array, np.ndarray) and array.dtype.kind in "biufc":
+      return np.asarray(_Shown(tensor, array))
   return tensor.numpy()
 
 
