@@ -66,23 +66,11 @@ def _bodies(computation) -> list[list]:
   with graphs.using(graphs.Options(compile="auto")):
     library = {f.signature.name: f for f in graphs.prepare(proto).graph_def.library.function}
   compiled = [function for function in library.values() if function.attr["_XlaMustCompile"].b]
-  return [
-    list(_needed(library[node.attr["body"].func.name]))
-    for function in compiled
-    for node in function.node_def
-    if node.op in definitions.LOOPS
-  ]
-
-
-def _needed(function):
-  nodes = {node.name: node for node in function.node_def}
-  waiting, seen = list(function.ret.values()), {}
-  while waiting:
-    name = waiting.pop().removeprefix("^").split(":")[0]
-    if name in nodes and name not in seen:
-      seen[name] = nodes[name]
-      waiting.extend(nodes[name].input)
-  return seen.values()
+  loops = [node for f in compiled for node in f.node_def if node.op in definitions.LOOPS]
+  bodies = [definitions.Function(library[node.attr["body"].func.name]) for node in loops]
+  for body in bodies:
+    body.prune()
+  return [list(body.definition.node_def) for body in bodies]
 
 
 @pytest.mark.parametrize("mask", [False, True])

@@ -101,7 +101,7 @@ def _work(given: dict[str, str]) -> str:
 def _measure(name: str, given: dict[str, str], folder: pathlib.Path) -> dict[str, Any]:
   run = folder / name.replace("/", ".")
   made = signatures.made_on_the_spot(given["task"])
-  data = [f"--{name}={value}" for name, value in made.items()]
+  data = [f"--{option}={value}" for option, value in made.items()]
   images, sample = SAMPLED.get(given["task"], (1, 1))
   if sample < images:
     data.append(f"--max_examples_per_client={sample}")

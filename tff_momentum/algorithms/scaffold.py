@@ -66,8 +66,7 @@ def scaffold(
     if option == "I":
       c_new = client.full_gradient(x)
     else:
-      per_move = -1.0 / (client.num_steps * lr)
-      c_new = trees.map(lambda dy, e: per_move * dy - e, dy, correction)
+      c_new = trees.subtract(trees.per_step(dy, -lr, client.num_steps), correction)
     return Update(Upload(dy, trees.subtract(c_new, c_i)), state=c_new)
 
   def server_update(state, mean, info):
