@@ -83,7 +83,7 @@ def _names(known):
 
 def compare(item: str, names: list[str], rounds: int, warm_up: int) -> None:
   """Prints how the competitors do on an item, as ratios to the first of them."""
-  from experiments.benchmarking import worker
+  from experiments.benchmarks import worker
 
   with tempfile.TemporaryFile("w+") as log:
     try:
@@ -108,7 +108,7 @@ def table(
   item: str, names: list[str], turns: list, states: list, costs: dict[str, float] | None = None
 ) -> str:
   """A line for each competitor: medians over the turns; with `costs`, what algorithms should take."""
-  from experiments.benchmarking import expected, items
+  from experiments.benchmarks import expected, items
 
   columns = f"{'s/round':>8} {'ratio':>6} {'expected':>8} {'cpu s':>7} {'cold s':>7} {'peak MB':>8}"
   lines = [f"{item:22} {columns}  check"]
@@ -133,7 +133,7 @@ def run_as_peer(arguments: argparse.Namespace) -> int:
   """Runs our process on one item and writes what the peers' driver reads."""
   import resource
 
-  from experiments.benchmarking import competitors, items
+  from experiments.benchmarks import competitors, items
 
   start = float(os.environ.get("BENCH_T0", START))
   item = items.ITEMS[arguments.item]

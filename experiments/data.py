@@ -18,8 +18,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import numpy as np
 
 import tasks
-from experiments import labels
-from tasks import cache
+from experiments.training import label_plot
+from tasks.data import folders
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -65,11 +65,11 @@ def list_data(root: pathlib.Path) -> list[str]:
 def fetch(name: str, data_dir: str | None) -> str:
   """Downloads what a task needs, by loading it; what a run would not download, too."""
   if name in ("gldv2", "inaturalist"):
-    from tasks import landmark_files
+    from tasks.data import landmark_files
 
-    landmark_files.build(landmark_files.recipe(name), cache.root(data_dir) / "tff")
+    landmark_files.build(landmark_files.recipe(name), folders.root(data_dir) / "tff")
   _load(name, "real", data_dir)
-  return f"{name}: its data is in {cache.root(data_dir)}."
+  return f"{name}: its data is in {folders.root(data_dir)}."
 
 
 def verify(name: str, data_dir: str | None) -> str:
@@ -78,11 +78,11 @@ def verify(name: str, data_dir: str | None) -> str:
   if stored is None:
     return f"{name} carries its data along."
   if stored.splits:
-    from tasks import sqlite
+    from tasks.data import sqlite
 
-    path = cache.root(data_dir) / stored.path
+    path = folders.root(data_dir) / stored.path
     if not path.exists():
-      raise cache.missing(path.name, path, "it was not fetched yet")
+      raise folders.missing(path.name, path, "it was not fetched yet")
     sqlite.verify(path, stored.splits)
   task = _load(name, "real", data_dir)
   for _ in task.evaluation(256):
@@ -90,7 +90,7 @@ def verify(name: str, data_dir: str | None) -> str:
   return f"{name}: {len(task.clients):,} clients, {task.total_examples:,} examples, all in order."
 
 
-def describe(task: Any, found: labels.Labels) -> list[str]:
+def describe(task: Any, found: label_plot.Labels) -> list[str]:
   """What a task's clients hold, in lines of text."""
   sizes, table = found
   return [
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   )
   parser.add_argument("command", choices=["list", "fetch", "verify", "describe"])
   parser.add_argument("task", nargs="?")
-  parser.add_argument("--data_dir", help=f"default: {cache.DEFAULT_DATA_DIR}")
+  parser.add_argument("--data_dir", help=f"default: {folders.DEFAULT_DATA_DIR}")
   parser.add_argument("--data", choices=["real", "synthetic"])
   parser.add_argument("--plot", help="describe: an image file to draw the labels into")
   arguments = parser.parse_args(argv)
@@ -135,13 +135,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.error(f"{arguments.command} needs the name of a task; `list` shows them")
   try:
     if arguments.command == "list":
-      print("\n".join(list_data(cache.root(arguments.data_dir))))
+      print("\n".join(list_data(folders.root(arguments.data_dir))))
     elif arguments.command == "describe":
       task = _load(arguments.task, arguments.data, arguments.data_dir)
-      found = labels.count(task)
+      found = label_plot.count(task)
       print("\n".join(describe(task, found)))
       if arguments.plot:
-        labels.plot(task, found, arguments.plot)
+        label_plot.plot(task, found, arguments.plot)
     else:
       act = fetch if arguments.command == "fetch" else verify
       print(act(arguments.task, arguments.data_dir))

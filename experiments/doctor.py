@@ -22,8 +22,8 @@ if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
   del sys.path[0]
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from experiments import doctor_checks
-from experiments.doctor_checks import INSTALL, Line
+from experiments.checks import machine
+from experiments.checks.machine import INSTALL, Line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,15 +36,15 @@ class Check:
 
 
 CHECKS = (
-  Check("python", doctor_checks.python),
-  Check("packages", doctor_checks.packages),
-  Check("disk", doctor_checks.disk),
-  Check("memory", doctor_checks.memory),
-  Check("data", doctor_checks.data),
-  Check("devices", doctor_checks.devices, seconds=120),
-  Check("training", doctor_checks.training, seconds=180),
-  Check("tff worker", doctor_checks.tff_worker, seconds=180),
-  Check("ray", doctor_checks.ray, seconds=120),
+  Check("python", machine.python),
+  Check("packages", machine.packages),
+  Check("disk", machine.disk),
+  Check("memory", machine.memory),
+  Check("data", machine.data),
+  Check("devices", machine.devices, seconds=120),
+  Check("training", machine.training, seconds=180),
+  Check("tff worker", machine.tff_worker, seconds=180),
+  Check("ray", machine.ray, seconds=120),
 )
 
 

@@ -26,9 +26,10 @@ def main(argv: list[str]) -> int:
   parser.add_argument("--output", default="report", metavar="DIR", help="where to write (report)")
   arguments = parser.parse_args(argv)
   # Only now what takes time to import, so that a wrong flag is answered at once.
-  from experiments.reporting import comparison, runs
+  from experiments.reports import comparison
+  from experiments.runs import reader
 
-  found, problems = runs.read_all(arguments.runs)
+  found, problems = reader.read_all(arguments.runs)
   settings, repeated = comparison.compare(found)
   problems += repeated
   for problem in problems:
@@ -36,10 +37,10 @@ def main(argv: list[str]) -> int:
   if not settings:
     print("report.py: there is no finished run to report on.", file=sys.stderr)
     return 2
-  from experiments.reporting import writing
+  from experiments.reports import writer
 
   try:
-    written = writing.write(arguments.output, settings, problems)
+    written = writer.write(arguments.output, settings, problems)
   except OSError as error:
     print(f"report.py: --output must be a folder that can be written to; {error}.", file=sys.stderr)
     return 2

@@ -19,15 +19,16 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from absl import flags
 
 import tasks
-from experiments import config_flags, preset_files, settings
-from tff_momentum.catalogue import ALGORITHMS
+from experiments.cli import flags as settings
+from experiments.cli import from_config, presets
+from tff_momentum.registry import ALGORITHMS
 
 
 def main(argv: list[str]) -> None:
   """Reads the flags; imports TensorFlow only once they are right."""
   settings.define_flags()
   try:
-    settings.parse(preset_files.expand(config_flags.expand(argv)))
+    settings.parse(presets.expand(from_config.expand(argv)))
     if flags.FLAGS["help"].value or flags.FLAGS.list:
       signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     if flags.FLAGS["help"].value:
@@ -36,7 +37,7 @@ def main(argv: list[str]) -> None:
       print(listing())
     else:
       os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-      from experiments import experiment
+      from experiments.training import experiment
 
       sys.exit(experiment.run(flags.FLAGS))
   except settings.UserError as error:

@@ -21,10 +21,10 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from absl import flags
 
-from experiments import settings
-from experiments.settings import UserError
-from experiments.sweeping import driver, halving, processes, request
-from experiments.sweeping.cells import Cell, cells_of
+from experiments.cli import flags as settings
+from experiments.cli.flags import UserError
+from experiments.sweeps import driver, halving, processes, request
+from experiments.sweeps.cells import Cell, cells_of
 
 
 def main(argv: list[str]) -> None:
@@ -92,7 +92,7 @@ def run(asked: request.Request, cells: list[Cell], budgets: list[int | None]) ->
 def _pool(asked: request.Request) -> processes.LocalPool:
   if asked.ray is None:
     return processes.LocalPool(asked.jobs)
-  from experiments.sweeping.ray_pool import RayPool
+  from experiments.sweeps.ray_pool import RayPool
 
   return RayPool(  # type: ignore[return-value]
     asked.ray, num_cpus=flags.FLAGS.cpus_per_run, num_gpus=flags.FLAGS.gpus_per_run

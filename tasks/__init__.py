@@ -29,23 +29,23 @@ TASKS: dict[str, Entry] = {
     "tasks.emnist", "10 handwritten digits, by writer", arguments=("emnist_digits",)
   ),
   "emnist_sorted": Entry(
-    "tasks.splits", "EMNIST balanced (47 classes), s % similar clients", "load_emnist_sorted"
+    "tasks.tfds_images", "EMNIST balanced (47 classes), s % similar clients", "load_emnist_sorted"
   ),
   "cifar100": Entry("tasks.cifar100", "CIFAR-100, TFF's 500 clients by Pachinko allocation"),
   "cifar10_dirichlet": Entry(
-    "tasks.splits", "CIFAR-10, Dirichlet label split", "load_dirichlet", ("cifar10",)
+    "tasks.tfds_images", "CIFAR-10, Dirichlet label split", "load_dirichlet", ("cifar10",)
   ),
   "cifar100_dirichlet": Entry(
-    "tasks.splits", "CIFAR-100, Dirichlet label split", "load_dirichlet", ("cifar100",)
+    "tasks.tfds_images", "CIFAR-100, Dirichlet label split", "load_dirichlet", ("cifar100",)
   ),
   "cifar10_two_class": Entry(
-    "tasks.splits",
+    "tasks.tfds_images",
     "CIFAR-10, at most two classes a client",
     "load_two_class",
     ("cifar10_two_class",),
   ),
   "fashion_mnist": Entry(
-    "tasks.splits",
+    "tasks.tfds_images",
     "Fashion-MNIST, at most two classes a client",
     "load_two_class",
     ("fashion_mnist",),
@@ -66,7 +66,7 @@ def loader(name: str) -> Any:
   Beside the names in `TASKS`, `tfds:NAME` is any image classification data set of TFDS.
   """
   if name.startswith("tfds:"):
-    module = importlib.import_module("tasks.splits")
+    module = importlib.import_module("tasks.tfds_images")
     return functools.partial(module.load_tfds, name.removeprefix("tfds:"))
   entry = TASKS[name]
   function = getattr(importlib.import_module(entry.module), entry.function)

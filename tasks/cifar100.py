@@ -9,12 +9,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tasks import augment, cache, fetch, sqlite, synthetic
-from tasks.classification import classifier
+from tasks.data import augmentation, downloads, folders, sqlite, synthetic
+from tasks.data.sources import DATA, Source, task_of, tff_source
 from tasks.models import deep, images
-from tasks.sources import DATA, Source, task_of, tff_source
+from tasks.models.classification import classifier
 from tasks.task import Defaults, Task
-from tff_momentum import checks
+from tff_momentum import validation
 
 MODELS: dict[str, Callable[..., Any]] = {
   "resnet18": deep.resnet18,
@@ -45,9 +45,9 @@ def load(
     num_clients: only so many clients; any number of synthetic ones.
     max_examples_per_client: only so many examples of each.
   """
-  checks.one_of("model", model, MODELS)
-  checks.one_of("data", data, DATA)
-  checks.number("crop", checks.integer("crop", crop, at_least=16), at_most=32)
+  validation.one_of("model", model, MODELS)
+  validation.one_of("data", data, DATA)
+  validation.number("crop", validation.integer("crop", crop, at_least=16), at_most=32)
   if data == "synthetic":
     source = synthetic.synthetic_source(
       synthetic.images((32, 32, 3), 100, synthetic.class_law(10.0, 100)),
@@ -58,14 +58,14 @@ def load(
       spread=0.0,
     )
   else:
-    source = real(cache.root(data_dir), num_clients, max_examples_per_client)
+    source = real(folders.root(data_dir), num_clients, max_examples_per_client)
 
   def train(batch, seed):
-    cut = augment.random_crop_and_flip(batch[0], crop, 0, seed)
-    return augment.standardise_each(cut), batch[1]
+    cut = augmentation.random_crop_and_flip(batch[0], crop, 0, seed)
+    return augmentation.standardise_each(cut), batch[1]
 
   def test(batch):
-    return augment.standardise_each(augment.central_crop(batch[0], crop)), batch[1]
+    return augmentation.standardise_each(augmentation.central_crop(batch[0], crop)), batch[1]
 
   shape = (crop, crop, 3)
   return task_of(
@@ -90,7 +90,7 @@ def load(
 def real(root: pathlib.Path, num_clients: int | None = None, limit: int | None = None) -> Source:
   """The clients of TFF's file."""
   path = root / "tff" / "cifar100.sqlite"
-  fetch.tff_database(path, sqlite.check)
+  downloads.tff_database(path, sqlite.check)
   return tff_source(
     path,
     functools.partial(tff.simulation.datasets.cifar100.load_data, cache_dir=str(path.parent)),

@@ -5,12 +5,12 @@ import pathlib
 
 import numpy as np
 
-from tasks import cache, synthetic
-from tasks.cache import DataError
-from tasks.regression import regression_task
-from tasks.sources import DATA
+from tasks.data import folders, synthetic
+from tasks.data.folders import DataError
+from tasks.data.sources import DATA
+from tasks.tabular import regression_task
 from tasks.task import Task
-from tff_momentum import checks
+from tff_momentum import validation
 
 
 def load(
@@ -32,12 +32,12 @@ def load(
     data: real or synthetic.
     data_dir: the folder with `concrete.csv` (columns between , or ; and the strength last), or the file.
   """
-  checks.one_of("data", data, DATA)
+  validation.one_of("data", data, DATA)
   if data == "synthetic":
     made = synthetic.table(8, max(1030, 2 * num_clients), seed)
     features, target = made["features"], made["target"]
   else:
-    root = cache.root(data_dir)
+    root = folders.root(data_dir)
     numbers = read_csv(root if root.suffix == ".csv" else root / "concrete.csv")
     features, target = numbers[:, :-1], numbers[:, -1]
   return regression_task(
@@ -49,8 +49,8 @@ def load(
 def read_csv(path: pathlib.Path) -> np.ndarray:
   """The numbers of a CSV file with a line of headings."""
   if not path.exists():
-    raise cache.missing("concrete.csv", path, "this file is not downloaded; UCI has it")
-  cache.readable(path)
+    raise folders.missing("concrete.csv", path, "this file is not downloaded; UCI has it")
+  folders.readable(path)
   try:
     lines = path.read_text(encoding="utf-8-sig").splitlines()
   except UnicodeDecodeError as error:

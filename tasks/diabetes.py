@@ -2,7 +2,7 @@
 
 from sklearn import datasets
 
-from tasks.regression import regression_task
+from tasks.tabular import regression_task
 from tasks.task import Task
 
 

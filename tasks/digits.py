@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 from sklearn import datasets
 
-from tasks import partition
-from tasks.arrays import ArrayClients, ordered_batches
-from tasks.classification import classifier
+from tasks.data import partitions
+from tasks.data.batches import ArrayClients, ordered_batches
+from tasks.models.classification import classifier
 from tasks.task import Defaults, Task
-from tff_momentum import checks
+from tff_momentum import validation
 
 
 def mlp() -> "tf.keras.Model":
@@ -44,11 +44,11 @@ def load(*, seed: int, num_clients: int = 100, alpha: float = 0.5, model: str = 
     alpha: the Dirichlet law's concentration; 0 gives each client one class, large is IID.
     model: mlp or logistic.
   """
-  checks.one_of("model", model, MODELS)
+  validation.one_of("model", model, MODELS)
   images, labels = read()
   test = held_out(labels)
   train = np.flatnonzero(~test)
-  parts = partition.dirichlet(labels[train], num_clients, alpha, seed)
+  parts = partitions.dirichlet(labels[train], num_clients, alpha, seed)
   clients = ArrayClients.of((images[train], labels[train]), parts)
   build, penultimate = MODELS[model]
   return clients.task(

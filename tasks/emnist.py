@@ -10,14 +10,14 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tasks import cache, fetch, sqlite, synthetic
-from tasks.classification import classifier
+from tasks.data import downloads, folders, sqlite, synthetic
+from tasks.data.sources import DATA, Source, task_of, tff_source
 from tasks.models import images
-from tasks.sources import DATA, Source, task_of, tff_source
+from tasks.models.classification import classifier
 from tasks.task import Defaults, Task
-from tff_momentum import checks
-from tff_momentum.gradients import Model
-from tff_momentum.keras_model import from_keras
+from tff_momentum import validation
+from tff_momentum.models.keras import from_keras
+from tff_momentum.models.model import Model
 
 SHAPE = (28, 28, 1)
 MODELS: dict[str, Callable[..., Any]] = {
@@ -54,12 +54,12 @@ def load(
   """
   classes, limit = 10 if name == "emnist_digits" else 62, max_examples_per_client
   model = model or ("cnn" if classes == 10 else "cnn_dropout")
-  checks.one_of("model", model, MODELS)
-  checks.one_of("data", data, DATA)
+  validation.one_of("model", model, MODELS)
+  validation.one_of("data", data, DATA)
   if data == "synthetic":
     source = _synthetic(classes, seed, num_clients or (3400 if classes == 62 else 3383), limit)
   else:
-    source = real(cache.root(data_dir), classes, num_clients, limit)
+    source = real(folders.root(data_dir), classes, num_clients, limit)
   coder = model == "autoencoder"
   return task_of(
     name,
@@ -78,7 +78,7 @@ def real(
 ) -> Source:
   """The writers of TFF's file."""
   path = root / "tff" / "emnist_all.sqlite"
-  fetch.tff_database(path, sqlite.check)
+  downloads.tff_database(path, sqlite.check)
   prefix = "digits_only" if classes == 10 else "all"
   return tff_source(
     path,

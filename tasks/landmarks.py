@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tasks import augment, cache, synthetic
-from tasks.cache import DataError
-from tasks.classification import classifier
+from tasks.data import augmentation, folders, synthetic
+from tasks.data.folders import DataError
+from tasks.data.sources import DATA, Raw, Source, evaluation_batch, task_of
 from tasks.models import deep, images
-from tasks.sources import DATA, Raw, Source, evaluation_batch, task_of
+from tasks.models.classification import classifier
 from tasks.task import Defaults, Task
-from tff_momentum import checks
-from tff_momentum.gradients import Model
+from tff_momentum import validation
+from tff_momentum.models.model import Model
 
 MODELS: dict[str, Callable[..., Any]] = {
   "mobilenet_v2": deep.mobilenet_v2,
@@ -71,16 +71,16 @@ def load(
     image_size: side of the images that the model sees.
     pretrained: start MobileNetV2 from Keras's ImageNet weights, a file in `keras/` of the folder.
   """
-  checks.one_of("model", model, MODELS)
-  checks.one_of("data", data, DATA)
-  size, limit = checks.integer("image_size", image_size, at_least=32), max_examples_per_client
+  validation.one_of("model", model, MODELS)
+  validation.one_of("data", data, DATA)
+  size, limit = validation.integer("image_size", image_size, at_least=32), max_examples_per_client
   for option, value in (("num_clients", num_clients), ("max_examples_per_client", limit)):
     if value is not None:
-      checks.integer(option, value, at_least=1)
+      validation.integer(option, value, at_least=1)
   if size % 16 and model == "vit_b16":
     raise ValueError(f"image_size must be a multiple of 16 for vit_b16; found {size}.")
   files, classes = FILES[name], FILES[name].classes
-  root, larger = cache.root(data_dir), size + size // 8
+  root, larger = folders.root(data_dir), size + size // 8
   evaluation = None
   if data == "synthetic":
     source = synthetic.synthetic_source(
@@ -95,11 +95,11 @@ def load(
     source, evaluation = _real(root / "tff" / files.folder, larger, num_clients, limit)
 
   def train(batch, seed):
-    cut = augment.random_crop_and_flip(batch[0], size, 0, seed)
+    cut = augmentation.random_crop_and_flip(batch[0], size, 0, seed)
     return tf.cast(cut, tf.float32) / 127.5 - 1, batch[1]
 
   def test(batch):
-    return tf.cast(augment.central_crop(batch[0], size), tf.float32) / 127.5 - 1, batch[1]
+    return tf.cast(augmentation.central_crop(batch[0], size), tf.float32) / 127.5 - 1, batch[1]
 
   shape = (size, size, 3)
   built = classifier(
@@ -144,7 +144,7 @@ def _real(folder: pathlib.Path, side: int, num_clients: int | None, limit: int |
   train, test = folder / "train", folder / "test.tfRecord"
   for path in (train, test):
     if not path.exists():
-      raise cache.missing(
+      raise folders.missing(
         f"TFF's {folder.name}",
         path,
         "hundreds of gigabytes are fetched on request alone: python experiments/data.py fetch",
@@ -214,7 +214,7 @@ def _pretrained(model: Model, name: str, shape, root: pathlib.Path) -> Model:
     )
   path = root / _WEIGHTS
   if not path.exists():
-    raise cache.missing("MobileNetV2's ImageNet weights", path, "Keras publishes them")
+    raise folders.missing("MobileNetV2's ImageNet weights", path, "Keras publishes them")
   keras = tf.keras.applications.MobileNetV2(shape, include_top=False, weights=str(path))
   body = tuple(weight.numpy() for weight in keras.trainable_weights)
   return dataclasses.replace(model, initial_weights=body + model.initial_weights[len(body) :])

@@ -16,10 +16,10 @@ import collections
 import numpy as np
 import tensorflow as tf
 
-from tasks.arrays import Batches, Numbered, ordered_batches
+from tasks.data.batches import Batches, Numbered, ordered_batches
 from tasks.task import Defaults, Task
-from tff_momentum import checks
-from tff_momentum.gradients import Model, Tally
+from tff_momentum import validation
+from tff_momentum.models.model import Model, Tally
 
 
 class Problem:
@@ -133,14 +133,14 @@ def load(
     noise: the standard deviation of each coordinate of an example's gradient.
     examples_per_client: n_i; with a batch size below it, a client takes several steps an epoch.
   """
-  checks.integer("num_clients", num_clients, at_least=1)
-  checks.integer("dimension", dimension, at_least=1)
-  checks.number("mu", mu, above=0)
-  checks.number("smoothness", smoothness, at_least=mu)
-  checks.number("gradient_dissimilarity", gradient_dissimilarity, at_least=0)
-  checks.number("hessian_dissimilarity", hessian_dissimilarity, at_least=0)
-  checks.number("noise", noise, at_least=0)
-  checks.integer("examples_per_client", examples_per_client, at_least=1)
+  validation.integer("num_clients", num_clients, at_least=1)
+  validation.integer("dimension", dimension, at_least=1)
+  validation.number("mu", mu, above=0)
+  validation.number("smoothness", smoothness, at_least=mu)
+  validation.number("gradient_dissimilarity", gradient_dissimilarity, at_least=0)
+  validation.number("hessian_dissimilarity", hessian_dissimilarity, at_least=0)
+  validation.number("noise", noise, at_least=0)
+  validation.integer("examples_per_client", examples_per_client, at_least=1)
   options = dict(
     num_clients=num_clients,
     dimension=dimension,

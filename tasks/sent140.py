@@ -12,13 +12,13 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from tasks import cache, synthetic, tfds_arrays
-from tasks.arrays import ArrayClients, ordered_batches
-from tasks.cache import DataError
-from tasks.classification import classifier
-from tasks.sources import DATA, Raw, task_of
+from tasks.data import folders, synthetic, tfds
+from tasks.data.batches import ArrayClients, ordered_batches
+from tasks.data.folders import DataError
+from tasks.data.sources import DATA, Raw, task_of
+from tasks.models.classification import classifier
 from tasks.task import Defaults, Task
-from tff_momentum import checks
+from tff_momentum import validation
 
 WORDS, MIN_TWEETS, LONGEST = 5_000, 10, 40
 USERS = 21_876
@@ -44,13 +44,13 @@ def load(
     num_clients: only so many users, those with the most tweets; any number of synthetic ones.
     max_examples_per_client: only so many tweets of each.
   """
-  checks.one_of("data", data, DATA)
+  validation.one_of("data", data, DATA)
   for name, value in (
     ("num_clients", num_clients),
     ("max_examples_per_client", max_examples_per_client),
   ):
     if value is not None:
-      checks.integer(name, value, at_least=1)
+      validation.integer(name, value, at_least=1)
   model = classifier(linear, tf.TensorSpec([None, WORDS], tf.float32), seed)
   details = {"max_examples_per_client": max_examples_per_client}
   if data == "synthetic":
@@ -65,7 +65,7 @@ def load(
     return task_of(
       "sent140", source, model, lambda raw: _prepare(raw, number), _DEFAULTS, details, finish=_bags
     )
-  users = read_users(cache.root(data_dir), num_clients)
+  users = read_users(folders.root(data_dir), num_clients)
   limit = slice(max_examples_per_client)
   train: list[Raw] = [{key: column[limit] for key, column in user.items()} for user, _ in users]
   number = _vocabulary(train)
@@ -88,7 +88,7 @@ def load(
 
 def read_users(root: pathlib.Path, num_clients: int | None) -> list[tuple[Raw, Raw]]:
   """Training and test tweets of every user with at least ten, by TFDS's own reader."""
-  made = tfds_arrays.builder("sentiment140", root)
+  made = tfds.builder("sentiment140", root)
   try:
     table = made.as_dataset(split="train", batch_size=-1, shuffle_files=False)
   except (tf.errors.OpError, OSError, ValueError) as error:

@@ -8,15 +8,23 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tasks import cache, fetch, sqlite, synthetic
-from tasks.classification import accuracy, cross_entropy
+from tasks.data import downloads, folders, sqlite, synthetic
+from tasks.data.sources import (
+  DATA,
+  Raw,
+  Source,
+  dealt_out,
+  last_fifth_for_testing,
+  task_of,
+  tff_source,
+)
 from tasks.models import text
+from tasks.models.classification import accuracy, cross_entropy
 from tasks.models.images import PENULTIMATE
-from tasks.sources import DATA, Raw, Source, dealt_out, last_fifth_for_testing, task_of, tff_source
 from tasks.task import Defaults, Task
-from tff_momentum import checks
-from tff_momentum.gradients import Model
-from tff_momentum.keras_model import from_keras
+from tff_momentum import validation
+from tff_momentum.models.keras import from_keras
+from tff_momentum.models.model import Model
 
 LENGTH = 80
 # TFF's 86 characters in TFF's order; 0 is padding, and three tokens follow: unknown, begin, end.
@@ -56,14 +64,14 @@ def load(
       all for the others.
     max_examples_per_client: only so many sequences of each role; 2,000 for lstm100, all for the others.
   """
-  checks.one_of("model", model, MODELS)
-  checks.one_of("data", data, DATA)
-  checks.one_of("partition", partition, ("role", "last_fifth", "iid"))
+  validation.one_of("model", model, MODELS)
+  validation.one_of("data", data, DATA)
+  validation.one_of("partition", partition, ("role", "last_fifth", "iid"))
   if model == "lstm100":
     num_clients = 100 if num_clients is None else num_clients
     max_examples_per_client = 2000 if max_examples_per_client is None else max_examples_per_client
   if max_examples_per_client is not None:
-    checks.integer("max_examples_per_client", max_examples_per_client, at_least=1)
+    validation.integer("max_examples_per_client", max_examples_per_client, at_least=1)
   roles = None if partition == "iid" else num_clients
   more: Callable[[str], Raw] | None = None
   if data == "synthetic":
@@ -71,8 +79,8 @@ def load(
       synthetic.speeches(), seed=seed, num_clients=roles or ROLES, examples=20
     )
   else:
-    source = real(cache.root(data_dir), roles)
-    more = real(cache.root(data_dir), test=True).read if partition == "last_fifth" else None
+    source = real(folders.root(data_dir), roles)
+    more = real(folders.root(data_dir), test=True).read if partition == "last_fifth" else None
   if partition == "iid":
     source = dealt_out(source, num_clients or len(source.clients), seed)
   if partition == "last_fifth":
@@ -110,7 +118,7 @@ _DEFAULTS = {
 def real(root: pathlib.Path, num_clients: int | None = None, *, test: bool = False) -> Source:
   """The roles of TFF's file, with their training lines, or with those that TFF has for testing."""
   path = root / "tff" / "shakespeare.sqlite"
-  fetch.tff_database(path, sqlite.check)
+  downloads.tff_database(path, sqlite.check)
   order = slice(None, None, -1 if test else 1)
   return tff_source(
     path,

@@ -13,13 +13,13 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tasks import cache, fetch, sqlite, synthetic
-from tasks.cache import DataError
+from tasks.data import downloads, folders, sqlite, synthetic
+from tasks.data.folders import DataError
+from tasks.data.sources import DATA, Raw, Source, task_of, tff_source
 from tasks.models import text
-from tasks.sources import DATA, Raw, Source, task_of, tff_source
 from tasks.task import Defaults, Task
-from tff_momentum import checks
-from tff_momentum.keras_model import from_keras
+from tff_momentum import validation
+from tff_momentum.models.keras import from_keras
 
 WORDS, TAGS, LENGTH = 10_000, 500, 20
 TEST_EXAMPLES = 10_000
@@ -49,8 +49,8 @@ def load(
     vocab_from_data: take the most frequent words of the training split instead of the counts' file.
     vocabulary_size: words with a token of their own.
   """
-  checks.one_of("data", data, DATA)
-  checks.integer("vocabulary_size", vocabulary_size, at_least=1)
+  validation.one_of("data", data, DATA)
+  validation.integer("vocabulary_size", vocabulary_size, at_least=1)
   source, words, _ = _open(
     data, data_dir, seed, num_clients, max_examples_per_client, vocab_from_data, vocabulary_size, 0
   )
@@ -106,7 +106,7 @@ def load_tags(
     max_examples_per_client: only so many examples of each.
     vocab_from_data: take words and tags from the training split instead of the counts' files.
   """
-  checks.one_of("data", data, DATA)
+  validation.one_of("data", data, DATA)
   source, words, tags = _open(
     data, data_dir, seed, num_clients, max_examples_per_client, vocab_from_data, WORDS, TAGS
   )
@@ -193,7 +193,7 @@ def _open(data, data_dir, seed, num_clients, limit, from_data, num_words, num_ta
       test_clients=TEST_EXAMPLES // 100,
     )
     return source, words, tags
-  root = cache.root(data_dir)
+  root = folders.root(data_dir)
   source = real(root, num_clients, limit)
   if from_data:
     words, tags = vocabulary_of(source, num_words, num_tags)
@@ -206,7 +206,7 @@ def _open(data, data_dir, seed, num_clients, limit, from_data, num_words, num_ta
 def real(root: pathlib.Path, num_clients: int | None = None, limit: int | None = None) -> Source:
   """The users of TFF's file."""
   path = root / "tff" / "stackoverflow.sqlite"
-  fetch.tff_database(path, sqlite.check)
+  downloads.tff_database(path, sqlite.check)
   return tff_source(
     path,
     functools.partial(tff.simulation.datasets.stackoverflow.load_data, cache_dir=str(path.parent)),
@@ -257,12 +257,12 @@ def read_tag_counts(path: pathlib.Path, number: int) -> list[str]:
 
 def _text(path: pathlib.Path, sha256: str) -> str:
   try:
-    fetch.tff_counts(path, sha256)
+    downloads.tff_counts(path, sha256)
   except DataError as error:
     raise DataError(
       f"{str(error).removesuffix('.')}; or build the vocabulary with --vocab_from_data."
     ) from error
-  cache.readable(path)
+  folders.readable(path)
   try:
     return path.read_text(encoding="utf-8")
   except UnicodeDecodeError as error:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tff_momentum.gradients import Model
+from tff_momentum.models.model import Model
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,11 +1,10 @@
 """What is installed, what is shipped, and what happens with another TFF."""
 
-import pathlib
 import subprocess
 import sys
 import tomllib
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tests import ROOT
 
 
 def project():
@@ -42,7 +41,7 @@ def test_another_tff_is_refused_by_name(tmp_path):
 
 def test_importing_the_package_does_not_import_tensorflow():
   code = (
-    "import sys, tff_momentum, tff_momentum.catalogue, tasks; print('tensorflow' in sys.modules)"
+    "import sys, tff_momentum, tff_momentum.registry, tasks; print('tensorflow' in sys.modules)"
   )
   result = subprocess.run(
     [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT
@@ -52,7 +51,7 @@ def test_importing_the_package_does_not_import_tensorflow():
 
 def test_tensorflow_probability_is_loaded_when_it_is_used_and_no_sooner():
   code = """
-import sys, tff_momentum.process
+import sys, tff_momentum.processes.process
 import tensorflow_federated as tff
 name = "tensorflow_probability"
 assert not any(m.startswith(name + ".") for m in sys.modules)

@@ -1,6 +1,5 @@
 """The README's own text, run as it stands."""
 
-import pathlib
 import re
 import subprocess
 import sys
@@ -8,9 +7,9 @@ import sys
 import tasks
 from tasks import digits
 from tasks.models import table
+from tests import ROOT
 from tff_momentum import describe
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

@@ -11,7 +11,7 @@ import importlib
 import importlib.metadata
 from typing import Any
 
-from tff_momentum import postponed
+from tff_momentum.runtime import compat
 
 __version__ = "0.1.0"
 TFF_VERSION = "0.87.0"
@@ -21,11 +21,11 @@ _HOME = {
   "Exchange": "algorithm",
   "RoundInfo": "algorithm",
   "Update": "algorithm",
-  "Model": "gradients",
-  "LocalWork": "local",
-  "as_learning_process": "learning_process",
-  "build_process": "process",
-  "from_keras": "keras_model",
+  "Model": "models.model",
+  "LocalWork": "client",
+  "as_learning_process": "processes.learning_process",
+  "build_process": "processes.process",
+  "from_keras": "models.keras",
   "run": "simulation.loop",
   "set_execution_context": "runtime",
 }
@@ -57,4 +57,4 @@ def __dir__() -> list[str]:
 
 
 _check_tff_version()
-postponed.postpone("tensorflow_probability")
+compat.load_when_used("tensorflow_probability")

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_momentum import checks, sizes
+from tff_momentum import validation, wire_bytes
 
 WEIGHTINGS = ("uniform", "num_examples")
 
@@ -68,8 +68,8 @@ class Exchange:
   message: Callable[[Any, tf.Tensor], Any]
   client_update: Callable[[Any, Any, Any], Update]
   server_update: Callable[[Any, Any, RoundInfo], Any]
-  upload_bytes: Callable[[Any], int] = sizes.dense_bytes
-  download_bytes: Callable[[Any], int] = sizes.dense_bytes
+  upload_bytes: Callable[[Any], int] = wire_bytes.dense_bytes
+  download_bytes: Callable[[Any], int] = wire_bytes.dense_bytes
   first_round_only: bool = False
 
 
@@ -106,7 +106,7 @@ class Algorithm:
   max_staleness: int = 0
 
   def __post_init__(self):
-    checks.one_of("client_weighting", self.client_weighting, WEIGHTINGS)
+    validation.one_of("client_weighting", self.client_weighting, WEIGHTINGS)
 
 
 def named(builder: Callable[..., Algorithm]) -> Callable[..., Algorithm]:

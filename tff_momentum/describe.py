@@ -14,8 +14,8 @@ from typing import Any
 
 def main(argv: list[str]) -> int:
   """Reads the names, checks them before TensorFlow is imported, and prints the description."""
-  from experiments import settings
-  from tff_momentum.catalogue import ALGORITHMS
+  from experiments.cli import flags
+  from tff_momentum.registry import ALGORITHMS
 
   parser = argparse.ArgumentParser(
     prog="python -m tff_momentum.describe", description=__doc__.splitlines()[0]
@@ -29,20 +29,20 @@ def main(argv: list[str]) -> int:
     import tasks
 
     if not arguments.table:
-      settings.check_name("--algo", arguments.algo, ALGORITHMS)
-    settings.check_name("--task", arguments.task, tasks.TASKS)
+      flags.check_name("--algo", arguments.algo, ALGORITHMS)
+    flags.check_name("--task", arguments.task, tasks.TASKS)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from experiments import experiment
+    from experiments.training import experiment
 
     if arguments.table:
       print(table(tasks.loader(arguments.task)(seed=1)))
       return 0
     hyperparameters = experiment.hyperparameters(
-      arguments.algo, settings.read_assignments("set", arguments.set)
+      arguments.algo, flags.read_assignments("set", arguments.set)
     )
     task = tasks.loader(arguments.task)(seed=1)
     print(describe(arguments.algo, hyperparameters, task))
-  except settings.UserError as error:
+  except flags.UserError as error:
     print(f"describe: {error}", file=sys.stderr)
     return 2
   return 0
@@ -78,7 +78,7 @@ def describe(algo: str, hyperparameters: dict[str, Any], task: Any) -> str:
 
 def table(task: Any) -> str:
   """All algorithms in a Markdown table, bytes and client states counted in models."""
-  from tff_momentum.catalogue import ALGORITHMS
+  from tff_momentum.registry import ALGORITHMS
 
   model_bytes = sum(w.nbytes for w in task.model.initial_weights)
   lines = ["| name | from | down × up | state | rule | file |", "|---|---|---|---|---|---|"]
@@ -97,8 +97,8 @@ def table(task: Any) -> str:
 
 
 def _process(algo: str, hyperparameters: dict[str, Any], task: Any) -> Any:
-  from experiments import experiment
-  from tff_momentum.process import build_process
+  from experiments.training import experiment
+  from tff_momentum.processes.process import build_process
 
   cohort = min(task.defaults.clients_per_round, len(task.clients))
   return build_process(experiment.build_algorithm(algo, hyperparameters, task, cohort), task.model)

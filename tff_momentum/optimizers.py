@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_momentum import calls, checks, trees
+from tff_momentum import call_syntax, trees, validation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +69,8 @@ def sgdm(beta: float = 0.9, *, dampened: bool = False) -> Optimizer:
     beta: β in [0, 1).
     dampened: whether the gradient is scaled by 1−β, as FedGBO and MFL write it; Mime does not.
   """
-  checks.number("beta", beta, at_least=0, below=1)
-  checks.boolean("dampened", dampened)
+  validation.number("beta", beta, at_least=0, below=1)
+  validation.boolean("dampened", dampened)
   fresh = 1.0 - beta if dampened else 1.0
 
   def step(g, m):
@@ -89,7 +89,7 @@ def sgdm(beta: float = 0.9, *, dampened: bool = False) -> Optimizer:
 
 def rmsprop(beta: float = 0.99, *, epsilon: float = 1e-3, v0: float = 1.0) -> Optimizer:
   """U = g/(√v + ε), v ← βv + (1−β)g²."""
-  checks.number("beta", beta, at_least=0, below=1)
+  validation.number("beta", beta, at_least=0, below=1)
   return _scaled(
     lambda g, v: beta * v + (1.0 - beta) * tf.square(g),
     epsilon,
@@ -106,8 +106,8 @@ def adagrad(*, epsilon: float = 1e-3, v0: float = 1.0) -> Optimizer:
 
 
 def _scaled(track_v, epsilon: float, v0: float, text: str) -> Optimizer:
-  checks.number("epsilon", epsilon, above=0)
-  checks.number("v0", v0, at_least=0)
+  validation.number("epsilon", epsilon, above=0)
+  validation.number("v0", v0, at_least=0)
 
   def step(g, v):
     return trees.map(lambda g, v: g / (tf.sqrt(v) + epsilon), g, v)
@@ -126,8 +126,8 @@ def adam(
   beta1: float = 0.9, beta2: float = 0.99, *, epsilon: float = 1e-3, v0: float = 1.0
 ) -> Optimizer:
   """U = (β₁m + (1−β₁)g)/(√v + ε), m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g²."""
-  checks.number("beta1", beta1, at_least=0, below=1)
-  checks.number("beta2", beta2, at_least=0, below=1)
+  validation.number("beta1", beta1, at_least=0, below=1)
+  validation.number("beta2", beta2, at_least=0, below=1)
   momentum = sgdm(beta1, dampened=True)
   scaling = rmsprop(beta2, epsilon=epsilon, v0=v0)
   return Optimizer(
@@ -159,7 +159,7 @@ OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
 def optimizer(value: "Optimizer | str") -> Optimizer:
   """An optimizer, or the one that a text such as `sgdm(0.9)` spells."""
   if isinstance(value, str):
-    value = calls.evaluate("optimizer", value, OPTIMIZERS)
+    value = call_syntax.evaluate("optimizer", value, OPTIMIZERS)
   if not isinstance(value, Optimizer):
     raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}; found {value!r}.")
   return value

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tff_momentum import calls, checks
+from tff_momentum import call_syntax, validation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,15 +34,15 @@ class Schedule:
 
 def constant(value: float) -> Schedule:
   """The same value in every round."""
-  checks.number("constant's value", value)
+  validation.number("constant's value", value)
   return Schedule(lambda t: tf.constant(value, tf.float32), value, value, f"{value:g}")
 
 
 def step(value: float, *, every: int, factor: float = 0.5) -> Schedule:
   """Constant and drop: multiplied by `factor` after each `every` rounds."""
-  checks.number("step's value", value)
-  checks.integer("step's every", every, at_least=1)
-  checks.number("step's factor", factor, above=0, at_most=1)
+  validation.number("step's value", value)
+  validation.integer("step's every", every, at_least=1)
+  validation.number("step's factor", factor, above=0, at_most=1)
   return Schedule(
     lambda t: value * factor ** tf.floor(t / every),
     *_ordered(0.0, value),
@@ -58,9 +58,9 @@ def multistage(lengths: Sequence[int], values: Sequence[float]) -> Schedule:
       f"found {len(lengths)} lengths and {len(values)} values."
     )
   for length in lengths:
-    checks.integer("a stage's length", length, at_least=1)
+    validation.integer("a stage's length", length, at_least=1)
   for value in values:
-    checks.number("a stage's value", value)
+    validation.number("a stage's value", value)
   ends = [float(sum(lengths[: s + 1])) for s in range(len(lengths) - 1)]
 
   def value_at(t):
@@ -74,8 +74,8 @@ def multistage(lengths: Sequence[int], values: Sequence[float]) -> Schedule:
 
 def exponential(value: float, *, decay: float) -> Schedule:
   """value · decay^t."""
-  checks.number("exponential's value", value)
-  checks.number("exponential's decay", decay, above=0, at_most=1)
+  validation.number("exponential's value", value)
+  validation.number("exponential's decay", decay, above=0, at_most=1)
   return Schedule(
     lambda t: value * decay**t, *_ordered(0.0, value), f"exponential({value:g}, decay={decay:g})"
   )
@@ -83,9 +83,9 @@ def exponential(value: float, *, decay: float) -> Schedule:
 
 def cosine(value: float, *, rounds: int, final: float = 0.0) -> Schedule:
   """From `value` to `final` along half a cosine in `rounds` rounds, then constant."""
-  checks.number("cosine's value", value)
-  checks.number("cosine's final", final)
-  checks.integer("cosine's rounds", rounds, at_least=1)
+  validation.number("cosine's value", value)
+  validation.number("cosine's final", final)
+  validation.integer("cosine's rounds", rounds, at_least=1)
 
   def value_at(t):
     done = tf.minimum(t / rounds, 1.0)
@@ -114,15 +114,15 @@ def schedule(name: str, value: "float | str | Schedule", **bounds: float) -> Sch
     **bounds: as `checks.number` takes them.
   """
   if isinstance(value, str):
-    value = calls.evaluate(name, value, SCHEDULES)
+    value = call_syntax.evaluate(name, value, SCHEDULES)
   if not isinstance(value, Schedule):
-    value = constant(checks.number(name, value, **bounds))
+    value = constant(validation.number(name, value, **bounds))
   # A schedule may fall to zero, though a constant may not be zero: its last rounds then change nothing.
   if bounds.get("above") == 0 and value.high > 0 and value.low == 0:
     bounds = {**bounds, "at_least": 0}
     del bounds["above"]
   for bound in (value.low, value.high):
-    checks.number(name, bound, **bounds)
+    validation.number(name, bound, **bounds)
   return value
 
 

@@ -11,7 +11,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
 
-from tasks import digits, emnist, landmarks, regression, sent140, splits, stackoverflow
+from tasks import digits, emnist, landmarks, sent140, stackoverflow, tabular, tfds_images
 from tasks.models import deep, images, text
 from tff_momentum.runtime import set_execution_context
 
@@ -53,8 +53,8 @@ ROWS = [
   _row("cifar10_dirichlet", "vgg11", "FedGM", deep.vgg11, CIFAR, 10),
   _row("cifar100_dirichlet", "lenet", "GHBM, Hsu et al. 2019", images.lenet, CIFAR, 100),
   _row("cifar100_dirichlet", "resnet20", "GHBM, He et al. 2016", deep.resnet20, CIFAR, 100),
-  _row("cifar10_two_class", "mlp600", "FedGLOMO", splits.MODELS["mlp600"], CIFAR, 10),
-  _row("fashion_mnist", "mlp300", "FedGLOMO", splits.MODELS["mlp300"], GREY, 10),
+  _row("cifar10_two_class", "mlp600", "FedGLOMO", tfds_images.MODELS["mlp600"], CIFAR, 10),
+  _row("fashion_mnist", "mlp300", "FedGLOMO", tfds_images.MODELS["mlp300"], GREY, 10),
   _row("emnist_sorted", "logistic", "Mime", images.logistic, GREY, 47),
   _row("sent140", "linear", "FedGBO", sent140.linear),
   *(
@@ -62,8 +62,8 @@ ROWS = [
     for name in ("gldv2", "inaturalist")
     for model in ("mobilenet_v2", "vit_b16")
   ),
-  _row("concrete", "linear", "Mime", regression.linear, 8),
-  _row("diabetes", "linear", "–", regression.linear, 10),
+  _row("concrete", "linear", "Mime", tabular.linear, 8),
+  _row("diabetes", "linear", "–", tabular.linear, 10),
   _row("digits", "mlp", "–", digits.mlp),
 ]
 

@@ -3,7 +3,7 @@
     tff_momentum.algorithms.scaffold(client_learning_rate=0.1, num_clients=100)
 
 A builder has the name of its file where the file holds just one; the name then means the builder, as here.
-A new algorithm is one file, one line here, and one line in `tff_momentum.catalogue`.
+A new algorithm is one file, one line here, and one line in `tff_momentum.registry`.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from tff_momentum.algorithms.local_ghbm import local_ghbm
 from tff_momentum.algorithms.mime import mime, mime_mvr
 from tff_momentum.algorithms.mimelite import mimelite, mimexlite
 from tff_momentum.algorithms.scaffold import scaffold
-from tff_momentum.catalogue import ALGORITHMS
+from tff_momentum.registry import ALGORITHMS
 
 __all__ = ["ALGORITHMS", "builder", *ALGORITHMS]
 

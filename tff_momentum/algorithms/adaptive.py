@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_momentum import checks, trees
+from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update
 from tff_momentum.algorithms.fedavg import sgd_delta
 from tff_momentum.schedules import Schedule, schedule
@@ -76,7 +76,7 @@ def fedyogi(
     v0: where v starts, ≥ 0; ε² unless given.
     client_weighting: "uniform" or "num_examples".
   """
-  checks.number("beta2", beta2, at_least=0, below=1)
+  validation.number("beta2", beta2, at_least=0, below=1)
 
   def second_moment(v, delta):
     square = tf.square(delta)
@@ -97,9 +97,9 @@ def adaptive(
   """Algorithm 2 with any rule (v, Δ) -> v for the second moment; `rates` is (η_l, η)."""
   eta_l = schedule("client_learning_rate", rates[0], above=0)
   eta = schedule("server_learning_rate", rates[1], above=0)
-  checks.number("beta1", beta1, at_least=0, below=1)
-  checks.number("epsilon", epsilon, above=0)
-  v_start = epsilon**2 if v0 is None else checks.number("v0", v0, at_least=0)
+  validation.number("beta1", beta1, at_least=0, below=1)
+  validation.number("epsilon", epsilon, above=0)
+  v_start = epsilon**2 if v0 is None else validation.number("v0", v0, at_least=0)
 
   def init_server(x):
     zeros = trees.zeros_like(x)

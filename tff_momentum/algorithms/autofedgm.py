@@ -15,8 +15,8 @@ from tff_momentum.algorithm import Algorithm
 from tff_momentum.algorithms.fedavg import averaging, sgd_delta
 from tff_momentum.algorithms.fedgm import general_momentum, server_momentum
 from tff_momentum.algorithms.fedgm_stages import Stage, stage_schedules
-from tff_momentum.asynchronous import asynchronous
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.transforms.asynchronous import asynchronous
 
 
 def autofedgm(

@@ -7,7 +7,7 @@ server:  m ← β₁m + (1−β₁)Δ;   v ← β₂v + (1−β₂)Δ²
 
 import tensorflow as tf
 
-from tff_momentum import checks
+from tff_momentum import validation
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.algorithms.adaptive import adaptive
 from tff_momentum.schedules import Schedule
@@ -34,7 +34,7 @@ def fedadam(
     v0: where v starts, ≥ 0; ε² unless given.
     client_weighting: "uniform" or "num_examples".
   """
-  checks.number("beta2", beta2, at_least=0, below=1)
+  validation.number("beta2", beta2, at_least=0, below=1)
 
   def second_moment(v, delta):
     return beta2 * v + (1 - beta2) * tf.square(delta)

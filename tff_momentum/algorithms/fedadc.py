@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_momentum import checks, trees
+from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update
 from tff_momentum.schedules import Schedule, schedule
 
@@ -44,7 +44,7 @@ def fedadc(
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
   beta = schedule("beta", beta, at_least=0, below=1)
   beta_l = schedule("beta_l", beta_l, at_least=0, below=1)
-  checks.boolean("nesterov", nesterov)
+  validation.boolean("nesterov", nesterov)
 
   def client_update(client, message, state):
     x, m = message

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, Exchange, Update
-from tff_momentum.local import Client
+from tff_momentum.client import Client
 from tff_momentum.schedules import Schedule, schedule
 
 

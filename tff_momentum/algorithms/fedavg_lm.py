@@ -13,7 +13,7 @@ from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.algorithms.fedavg import averaging
 from tff_momentum.algorithms.fedgm import heavy_ball, server_momentum
-from tff_momentum.local import Client
+from tff_momentum.client import Client
 from tff_momentum.schedules import Schedule, schedule
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_momentum import sizes, trees
+from tff_momentum import trees, wire_bytes
 from tff_momentum.algorithm import Algorithm, Exchange, Update
 from tff_momentum.schedules import Schedule, schedule
 
@@ -66,7 +66,7 @@ def fedcm(
     return ServerState(x, m=mean.mean_step)
 
   def upload_bytes(upload):
-    return sizes.dense_bytes(upload.delta) + tf.float32.size  # Δ and K_i
+    return wire_bytes.dense_bytes(upload.delta) + tf.float32.size  # Δ and K_i
 
   return Algorithm(
     init_server=lambda x: ServerState(x, trees.zeros_like(x)),

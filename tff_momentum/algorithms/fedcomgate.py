@@ -11,9 +11,10 @@ of are Q_i and Q_i/K_i, which the server forms of these.
 
 from typing import Any, NamedTuple
 
-from tff_momentum import quantisation, trees
+from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, Exchange, Update
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.transforms import compression
 
 _COUNT_BYTES = 4  # K_i, a float32
 
@@ -49,7 +50,7 @@ def fedcomgate(
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
-  quantiser = quantisation.qsgd(bits)
+  quantiser = compression.qsgd(bits)
 
   def client_update(client, x, delta_i):
     lr = eta_l(client.round)

@@ -12,7 +12,7 @@ Deviations: the client sends Δ instead of y, so that compression and clipping s
 
 from typing import Any, NamedTuple
 
-from tff_momentum import checks, trees
+from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update
 from tff_momentum.algorithms.scaffold import population
 from tff_momentum.schedules import Schedule, schedule
@@ -43,7 +43,7 @@ def feddyn(
     total_examples: what all clients hold together; needed when weighting by examples.
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
-  checks.number("alpha", alpha, above=0)
+  validation.number("alpha", alpha, above=0)
   mean_examples = population(num_clients, client_weighting, total_examples) / num_clients
 
   def client_update(client, x, g_i):

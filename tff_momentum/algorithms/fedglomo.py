@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_momentum import checks, quantisation, trees
+from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update
 from tff_momentum.algorithms.fedlomo import FIRST_GRADIENTS, lomo_deltas
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.transforms import compression
 
 
 class ServerState(NamedTuple):
@@ -56,7 +57,7 @@ def fedglomo(
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   beta = schedule("beta", beta, above=0, at_most=1)
-  checks.one_of("first_gradient", first_gradient, FIRST_GRADIENTS)
+  validation.one_of("first_gradient", first_gradient, FIRST_GRADIENTS)
 
   def client_update(client, message, state):
     delta, delta_hat = lomo_deltas(client, message, eta_l(client.round), first_gradient)
@@ -76,4 +77,4 @@ def fedglomo(
     client_weighting=client_weighting,
     momentum=lambda state, t, steps: trees.per_step(state.u, eta_l(t), steps),
   )
-  return quantisation.compressed(plain, quantisation.qsgd(bits))
+  return compression.compressed(plain, compression.qsgd(bits))

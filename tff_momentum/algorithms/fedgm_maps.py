@@ -10,7 +10,7 @@ fedtm    triple momentum for L-smooth functions of condition number κ, ρ = 1 �
 
 import math
 
-from tff_momentum import checks
+from tff_momentum import validation
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.algorithms.fedgm import fedgm
 from tff_momentum.schedules import Schedule
@@ -33,9 +33,9 @@ def fedsnv(
     beta2: β₂ ≥ 0, how far ahead the gradient is taken; 0 is heavy ball, β₁ is Nesterov's.
     client_weighting: "uniform" or "num_examples".
   """
-  checks.number("alpha", alpha, above=0)
-  checks.number("beta1", beta1, above=0, below=1)
-  checks.number("beta2", beta2, at_least=0)
+  validation.number("alpha", alpha, above=0)
+  validation.number("beta1", beta1, above=0, below=1)
+  validation.number("beta2", beta2, at_least=0)
   return fedgm(
     client_learning_rate=client_learning_rate,
     server_learning_rate=alpha / (1 - beta1),
@@ -62,9 +62,9 @@ def fedpid(
     k_d: k_D > 0, the derivative gain.
     client_weighting: "uniform" or "num_examples".
   """
-  checks.number("k_p", k_p, below=0)
-  checks.number("k_i", k_i, above=0)
-  checks.number("k_d", k_d, above=0)
+  validation.number("k_p", k_p, below=0)
+  validation.number("k_i", k_i, above=0)
+  validation.number("k_d", k_d, above=0)
   return fedgm(
     client_learning_rate=client_learning_rate,
     server_learning_rate=k_i,
@@ -93,10 +93,10 @@ def fedasgd(
     epsilon: ε in (0, 1].
     client_weighting: "uniform" or "num_examples".
   """
-  checks.number("delta", delta, above=0)
-  checks.number("kappa", kappa, above=0)
-  checks.number("epsilon", epsilon, above=0, at_most=1)
-  checks.number("xi", xi, above=0, at_most=kappa / epsilon**2)
+  validation.number("delta", delta, above=0)
+  validation.number("kappa", kappa, above=0)
+  validation.number("epsilon", epsilon, above=0, at_most=1)
+  validation.number("xi", xi, above=0, at_most=kappa / epsilon**2)
   return fedgm(
     client_learning_rate=client_learning_rate,
     server_learning_rate=delta * epsilon * (1 + xi) / (1 + epsilon),
@@ -121,8 +121,8 @@ def fedtm(
     kappa: κ ≥ 1, the condition number.
     client_weighting: "uniform" or "num_examples".
   """
-  checks.number("L", L, above=0)
-  checks.number("kappa", kappa, at_least=1)
+  validation.number("L", L, above=0)
+  validation.number("kappa", kappa, at_least=1)
   rho = 1 - 1 / math.sqrt(kappa)
   return fedgm(
     client_learning_rate=client_learning_rate,

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tff_momentum import calls, checks
+from tff_momentum import call_syntax, validation
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.algorithms.fedgm import fedgm
 from tff_momentum.schedules import Schedule, multistage
@@ -46,7 +46,7 @@ def fedgm_staged(
 def stage_schedules(stages: Sequence[Stage] | str) -> tuple[Schedule, Schedule, Schedule]:
   """η, β and ν over the rounds; raises ValueError for stages that break the order of eq. 3."""
   if isinstance(stages, str):
-    stages = calls.evaluate("stages", stages, {"stages_from": stages_from})
+    stages = call_syntax.evaluate("stages", stages, {"stages_from": stages_from})
   try:
     stages = [Stage(*stage) for stage in stages]
   except TypeError:
@@ -71,10 +71,10 @@ def stages_from(
 
   T_s is in proportion to 1/η_s, with the cumulative ends rounded.
   """
-  checks.integer("stages", stages, at_least=1)
-  checks.integer("rounds", rounds, at_least=stages)
-  checks.number("drop", drop, at_least=1)
-  checks.number("beta", beta, at_least=0, below=1)
+  validation.integer("stages", stages, at_least=1)
+  validation.integer("rounds", rounds, at_least=stages)
+  validation.number("drop", drop, at_least=1)
+  validation.number("beta", beta, at_least=0, below=1)
   shares = [drop**s for s in range(stages)]
   ends = [round(rounds * sum(shares[: s + 1]) / sum(shares)) for s in range(stages)]
   odds = [drop**s * beta / (1 - beta) for s in range(stages)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tff_momentum import checks, trees
+from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Update
 from tff_momentum.algorithms.local_ghbm import ClientState, anchored, inverse_tau
 from tff_momentum.schedules import Schedule, schedule
@@ -44,7 +44,7 @@ def fedhbm(
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   beta = schedule("beta", beta, at_least=0, at_most=1)
-  checks.one_of("first_round", first_round, ("none", "shared", "random"))
+  validation.one_of("first_round", first_round, ("none", "shared", "random"))
   scale = inverse_tau(tau_scaling, participation)
   _warn_if_unstable(beta.high, tau_scaling, participation)
 

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_momentum import checks, quantisation, trees
+from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update
-from tff_momentum.local import Client
+from tff_momentum.client import Client
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.transforms import compression
 
 FIRST_GRADIENTS = ("full", "batch")
 
@@ -37,7 +38,7 @@ def fedlomo(
     client_weighting: "uniform" or "num_examples".
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
-  checks.one_of("first_gradient", first_gradient, FIRST_GRADIENTS)
+  validation.one_of("first_gradient", first_gradient, FIRST_GRADIENTS)
 
   def client_update(client, x, state):
     (delta,) = lomo_deltas(client, [x], eta_l(client.round), first_gradient)
@@ -51,7 +52,7 @@ def fedlomo(
     model=lambda x: x,
     client_weighting=client_weighting,
   )
-  return quantisation.compressed(plain, quantisation.qsgd(bits))
+  return compression.compressed(plain, compression.qsgd(bits))
 
 
 class _Walk(NamedTuple):

@@ -11,10 +11,10 @@ import math
 
 import tensorflow as tf
 
-from tff_momentum import checks
+from tff_momentum import validation
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.algorithms.fedavg import fedavg
-from tff_momentum.gradients import Model
+from tff_momentum.models.model import Model
 from tff_momentum.schedules import Schedule
 
 
@@ -35,8 +35,8 @@ def fedmax(
     server_learning_rate: η > 0.
     client_weighting: "uniform" or "num_examples".
   """
-  checks.number("alpha", alpha, at_least=0)
-  divergence = DIVERGENCES[checks.one_of("direction", direction, tuple(DIVERGENCES))]
+  validation.number("alpha", alpha, at_least=0)
+  divergence = DIVERGENCES[validation.one_of("direction", direction, tuple(DIVERGENCES))]
 
   def prepare_model(model: Model) -> Model:
     if model.with_penalty is None:

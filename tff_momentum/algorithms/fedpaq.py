@@ -6,8 +6,8 @@ fedpaq, fedpaq_lm, fedpaq_glm:  fedavg, fedavg_lm, fedavg_glm with Q(Δ) sent fo
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.algorithms.fedavg import fedavg
 from tff_momentum.algorithms.fedavg_lm import fedavg_glm, fedavg_lm
-from tff_momentum.quantisation import compressed, qsgd
 from tff_momentum.schedules import Schedule
+from tff_momentum.transforms.compression import compressed, qsgd
 
 
 def fedpaq(

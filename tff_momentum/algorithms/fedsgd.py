@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_momentum import calls, checks, trees
+from tff_momentum import call_syntax, trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update
 from tff_momentum.optimizers import OPTIMIZERS, Optimizer, momentum_of
 from tff_momentum.optimizers import optimizer as as_optimizer
@@ -40,7 +40,7 @@ class Mvr(NamedTuple):
 
 def mvr(a: float = 0.1) -> Mvr:
   """Variance reduction with a in [0, 1]; 1 is plain SGD."""
-  return Mvr(checks.number("a", a, at_least=0, at_most=1))
+  return Mvr(validation.number("a", a, at_least=0, at_most=1))
 
 
 def fedsgd(
@@ -58,7 +58,7 @@ def fedsgd(
   """
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
   if isinstance(optimizer, str):
-    optimizer = calls.evaluate("optimizer", optimizer, {**OPTIMIZERS, "mvr": mvr})
+    optimizer = call_syntax.evaluate("optimizer", optimizer, {**OPTIMIZERS, "mvr": mvr})
   if isinstance(optimizer, Mvr):
     return _fedsgd_mvr(eta, optimizer.a, client_weighting)
   base = as_optimizer(optimizer)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_momentum import checks, trees
+from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update
 from tff_momentum.schedules import Schedule, schedule
 
@@ -53,8 +53,8 @@ def ghbm(
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
   beta = schedule("beta", beta, at_least=0, at_most=1)
-  checks.integer("tau", tau, at_least=1)
-  checks.one_of("early", early, ("zero", "initial"))
+  validation.integer("tau", tau, at_least=1)
+  validation.one_of("early", early, ("zero", "initial"))
 
   def init_server(x):
     return ServerState(x, (trees.pack(x),) * tau)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_momentum import checks, trees
+from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update
 from tff_momentum.schedules import Schedule, schedule
 
@@ -81,9 +81,9 @@ def anchored(client_update, first_anchor, server_learning_rate, client_weighting
 
 def inverse_tau(tau_scaling: str, participation: float | None) -> Callable[[Any], Any]:
   """τ_i -> what stands for 1/τ_i."""
-  checks.one_of("tau_scaling", tau_scaling, ("elapsed", "participation"))
+  validation.one_of("tau_scaling", tau_scaling, ("elapsed", "participation"))
   if participation is not None or tau_scaling == "participation":
-    checks.number("participation", participation, above=0, at_most=1)
+    validation.number("participation", participation, above=0, at_most=1)
   if tau_scaling == "elapsed":
     return lambda tau_i: 1.0 / tf.cast(tau_i, tf.float32)
   return lambda tau_i: participation

@@ -11,7 +11,7 @@ stay the mean of all c_i.
 
 from typing import Any, NamedTuple
 
-from tff_momentum import checks, trees
+from tff_momentum import trees, validation
 from tff_momentum.algorithm import WEIGHTINGS, Algorithm, Exchange, Update
 from tff_momentum.schedules import Schedule, schedule
 
@@ -51,7 +51,7 @@ def scaffold(
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
-  checks.one_of("option", option, ("I", "II"))
+  validation.one_of("option", option, ("I", "II"))
   everyone = population(num_clients, client_weighting, total_examples)
 
   def client_update(client, message, c_i):
@@ -87,8 +87,8 @@ def scaffold(
 
 def population(num_clients: int, client_weighting: str, total_examples: int | None) -> float:
   """W_all, the weight of all clients together: N, or all their examples."""
-  checks.integer("num_clients", num_clients, at_least=1)
-  checks.one_of("client_weighting", client_weighting, WEIGHTINGS)
+  validation.integer("num_clients", num_clients, at_least=1)
+  validation.one_of("client_weighting", client_weighting, WEIGHTINGS)
   if client_weighting == "num_examples" or total_examples is not None:
-    checks.integer("total_examples", total_examples, at_least=1)
+    validation.integer("total_examples", total_examples, at_least=1)
   return float(num_clients if client_weighting == "uniform" else total_examples or 0)

@@ -14,8 +14,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_momentum import trees
-from tff_momentum.diagnostics.walk import LocalSteps
-from tff_momentum.process import ClientInput, FederatedProcess, ProcessState
+from tff_momentum.diagnostics.local_steps import LocalSteps
+from tff_momentum.processes.process import ClientInput, FederatedProcess, ProcessState
 
 
 class CosineDistance:

@@ -17,10 +17,10 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_momentum import trees
+from tff_momentum.client import Client
 from tff_momentum.diagnostics.gradient import full_gradient
-from tff_momentum.gradients import Model, dense_gradient
-from tff_momentum.local import Client
-from tff_momentum.process import ClientInput, FederatedProcess, ProcessState
+from tff_momentum.models.model import Model, dense_gradient
+from tff_momentum.processes.process import ClientInput, FederatedProcess, ProcessState
 
 COLUMNS = ("G", "B", "delta")
 

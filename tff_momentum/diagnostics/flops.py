@@ -15,10 +15,10 @@ import tensorflow_federated as tff
 
 from tff_momentum import trees
 from tff_momentum.algorithm import Exchange
-from tff_momentum.diagnostics.layers import forward_operations
-from tff_momentum.exchanges import Stage
-from tff_momentum.local import Client
-from tff_momentum.process import ClientInput, FederatedProcess, ProcessState
+from tff_momentum.client import Client
+from tff_momentum.diagnostics.flops_layers import forward_operations
+from tff_momentum.processes.exchange import Stage
+from tff_momentum.processes.process import ClientInput, FederatedProcess, ProcessState
 
 BACKWARD_AND_FORWARD = 3
 # What moves or makes numbers without computing them.

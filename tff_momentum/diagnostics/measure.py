@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tff_momentum import checks
+from tff_momentum import validation
 from tff_momentum.diagnostics import NAMES, updates
 from tff_momentum.diagnostics.cosine import CosineDistance
 from tff_momentum.diagnostics.dissimilarity import COLUMNS as DISSIMILARITY
 from tff_momentum.diagnostics.dissimilarity import Dissimilarity
+from tff_momentum.diagnostics.drift import LockStep
 from tff_momentum.diagnostics.flops import Flops
 from tff_momentum.diagnostics.gradient import FullGradient
-from tff_momentum.diagnostics.lockstep import LockStep
-from tff_momentum.process import FederatedProcess, ProcessState
+from tff_momentum.processes.process import FederatedProcess, ProcessState
 from tff_momentum.simulation import seeds
 from tff_momentum.simulation.loop import Visit
 
@@ -56,11 +56,11 @@ class Measure:
       gradients: "batch" or "full", as `LockStep` takes it.
     """
     for name in names:
-      checks.one_of("diagnostics", name, tuple(NAMES))
-    checks.integer("diagnostics_period", period, at_least=1)
+      validation.one_of("diagnostics", name, tuple(NAMES))
+    validation.integer("diagnostics_period", period, at_least=1)
     if sample is not None:
-      checks.integer("diagnostics_clients", sample, at_least=1)
-    checks.integer("diagnostics_cohorts", cohorts, at_least=1)
+      validation.integer("diagnostics_clients", sample, at_least=1)
+    validation.integer("diagnostics_cohorts", cohorts, at_least=1)
     self._process, self._clients, self._names = process, clients, tuple(dict.fromkeys(names))
     self._period, self._seed, self._sample, self._cohorts = period, seed, sample, cohorts
     self._lock_step = self._cosine = self._gradient = self._flops = self._dissimilarity = None

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tff_momentum.gradients import Model
+from tff_momentum.models.model import Model
 
 
 def variance(updates: Sequence[Any]) -> float:

@@ -7,10 +7,11 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_momentum.runtime import compiler, graphs, loops, stages, types, values, xla
+from tff_momentum.runtime import compiler, stages, types, values
 from tff_momentum.runtime.devices import HOST
 from tff_momentum.runtime.executors import ClientExecutor
 from tff_momentum.runtime.plan import Node, Plan, build_plan
+from tff_momentum.runtime.rewrite import dataset_reduce, tff_graphs, xla_compilation
 
 
 class Program:
@@ -21,10 +22,10 @@ class Program:
     self.takes_lists = True  # as far as is known
     proto = tff.framework.ConcreteComputation.get_proto(computation)
     # It gives constants, such as all weights of a model, of which TensorFlow holds about ten copies.
-    self.is_large = self.plan.parameter_type is None and proto.ByteSize() > graphs.LARGE
-    self._levels: dict[graphs.Options, list[stages.Level]] = {}
+    self.is_large = self.plan.parameter_type is None and proto.ByteSize() > tff_graphs.LARGE
+    self._levels: dict[tff_graphs.Options, list[stages.Level]] = {}
 
-  def levels(self, options: graphs.Options) -> list[stages.Level]:
+  def levels(self, options: tff_graphs.Options) -> list[stages.Level]:
     """Returns the traced stages, their graphs rewritten as `options` say.
 
     Raises:
@@ -32,8 +33,8 @@ class Program:
     """
     if options not in self._levels:
       if options.as_lists and types.has_sequence(self.plan.result_type):
-        raise loops.NeedsIterators("a data set among the results")
-      with graphs.using(options):
+        raise dataset_reduce.NeedsIterators("a data set among the results")
+      with tff_graphs.using(options):
         self._levels[options] = stages.build_levels(self.plan)
     return self._levels[options]
 
@@ -45,9 +46,9 @@ class InProcessContext(tff.framework.SyncContext):
     self,
     executor: ClientExecutor,
     default_num_clients: int = 0,
-    compile: xla.Compile = "auto",
+    compile: xla_compilation.Compile = "auto",
   ):
-    xla.check_mode(compile)
+    xla_compilation.check_mode(compile)
     self._executor = executor
     self._default_num_clients = default_num_clients
     self._compile = compile
@@ -70,14 +71,14 @@ class InProcessContext(tff.framework.SyncContext):
     """Picks how data sets are read, and hands them over so; returns what is to run."""
     if intake.listable and program.takes_lists:
       try:
-        levels = program.levels(graphs.Options(True, self._compile))
-      except loops.NeedsIterators:
+        levels = program.levels(tff_graphs.Options(True, self._compile))
+      except dataset_reduce.NeedsIterators:
         program.takes_lists = False
       else:
         intake.settle(as_lists=True)
         return levels
     intake.settle(as_lists=False)
-    return program.levels(graphs.Options(False, self._compile))
+    return program.levels(tff_graphs.Options(False, self._compile))
 
 
 # Keyed by identity: hashing a computation serialises it.

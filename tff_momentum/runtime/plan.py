@@ -16,7 +16,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.python.core.impl.compiler import building_blocks as blocks
 
-from tff_momentum.runtime import evaluate, graphs, types
+from tff_momentum.runtime import trace_blocks, types
+from tff_momentum.runtime.rewrite import tff_graphs
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ class _Function:
     def call(argument, captured_values):
       values = iter(captured_values)
       environment = {name: replace_nodes(value, values) for name, value in free.items()}
-      return evaluate.evaluate(self.block, environment)(argument)
+      return trace_blocks.evaluate(self.block, environment)(argument)
 
     return captured, call
 
@@ -140,9 +141,9 @@ def _value(block: blocks.ComputationBuildingBlock, environment: Mapping[str, Any
     argument = None if block.argument is None else _value(block.argument, environment)
     return _call(_value(block.function, environment), argument)
   if isinstance(block, blocks.Literal):
-    return _local(block.type_signature, lambda: evaluate.literal(block))
+    return _local(block.type_signature, lambda: trace_blocks.literal(block))
   if isinstance(block, blocks.Intrinsic) and block.uri == "generic_zero":
-    return _local(block.type_signature, lambda: evaluate.evaluate(block, {}))
+    return _local(block.type_signature, lambda: trace_blocks.evaluate(block, {}))
   if isinstance(block.type_signature, tff.FunctionType):
     return _Function(block, environment)
   raise NotImplementedError(f"Expected a TFF computation, found {block.compact_representation()}.")
@@ -226,9 +227,9 @@ def _select(type_spec: tff.FederatedType, argument: Any) -> Node:
   captured, call = select.bind()
 
   def compute(keys_value, server, *extra):
-    graphs.require_iterators()
+    tff_graphs.require_iterators()
     dataset = tf.data.Dataset.from_tensor_slices(keys_value).map(
-      lambda key: evaluate.to_element(call((server, key), extra), type_spec.member.element)
+      lambda key: trace_blocks.to_element(call((server, key), extra), type_spec.member.element)
     )
     return tf.data.experimental.to_variant(dataset)
 

@@ -13,8 +13,9 @@ from tensorflow_federated.python.core.impl.executors import value_serialization
 from tensorflow_federated.python.core.impl.types import type_conversions
 from tensorflow_federated.python.core.impl.utils import tensorflow_utils
 
-from tff_momentum.runtime import arrays, lists, types
+from tff_momentum.runtime import arrays, types
 from tff_momentum.runtime.references import DataReference
+from tff_momentum.runtime.rewrite import array_datasets
 
 
 class Intake:
@@ -37,7 +38,7 @@ class Intake:
   def settle(self, as_lists: bool) -> None:
     """Puts the data sets where they belong among the leaves: as lists of batches, or as they are."""
     for dataset, leaves, place in self._datasets:
-      leaves[place] = lists.variant_of(dataset) if as_lists else dataset._variant_tensor
+      leaves[place] = array_datasets.variant_of(dataset) if as_lists else dataset._variant_tensor
 
   def _append(self, value: Any, type_spec: tff.Type, leaves: list[tf.Tensor]) -> None:
     if isinstance(type_spec, tff.TensorType):
@@ -46,7 +47,7 @@ class Intake:
       leaves.append(value)
     elif isinstance(type_spec, tff.SequenceType):
       dataset = _to_dataset(value, type_spec)
-      self.listable = self.listable and lists.is_listable(dataset)
+      self.listable = self.listable and array_datasets.is_listable(dataset)
       self._datasets.append((dataset, leaves, len(leaves)))
       leaves.append(None)
     elif isinstance(type_spec, tff.StructType):

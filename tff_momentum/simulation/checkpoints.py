@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tff_momentum import checks
-from tff_momentum.exchanges import specs
-from tff_momentum.process import FederatedProcess, ProcessState
-from tff_momentum.simulation.client_states import ClientStates
+from tff_momentum import validation
+from tff_momentum.processes.exchange import specs
+from tff_momentum.processes.process import FederatedProcess, ProcessState
+from tff_momentum.simulation.client_store import ClientStates
 from tff_momentum.simulation.state_records import Codec
 
 _MANIFEST = "manifest.json"
@@ -47,7 +47,7 @@ class Checkpoints:
     """Takes the folder of all checkpoints, what they are of, and how many to keep."""
     self._folder = pathlib.Path(folder)
     self._store = store
-    self._keep = checks.integer("keep", keep, at_least=1)
+    self._keep = validation.integer("keep", keep, at_least=1)
     self._initialize = process.initialize
     state_type = process.initialize.type_signature.result.member
     self._codec = Codec(tf.nest.map_structure(_without_memory, specs(state_type)))

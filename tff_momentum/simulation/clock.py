@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tff_momentum import checks
+from tff_momentum import validation
 from tff_momentum.simulation import seeds
-from tff_momentum.simulation.laws import Law
+from tff_momentum.simulation.distributions import Law
 from tff_momentum.simulation.participation import Cohort, Days, Participation
 
 STALE = ("drop", "block")
@@ -70,7 +70,7 @@ def timed(
     deadline: seconds after which nobody is waited for.
   """
   if deadline is not None:
-    checks.number("deadline", deadline, above=0)
+    validation.number("deadline", deadline, above=0)
   all_count = deadline is None and clients_per_round is None
 
   def cohorts() -> Iterator[Cohort]:
@@ -128,10 +128,10 @@ def arrivals(
     dropout_rate: the chance of each job that its update never arrives.
     seed: of all that is drawn.
   """
-  checks.integer("clients_per_step", clients_per_step, at_least=1)
-  checks.integer("max_staleness", max_staleness, at_least=1)
-  checks.one_of("stale", stale, STALE)
-  checks.number("dropout_rate", dropout_rate, at_least=0, below=1)
+  validation.integer("clients_per_step", clients_per_step, at_least=1)
+  validation.integer("max_staleness", max_staleness, at_least=1)
+  validation.one_of("stale", stale, STALE)
+  validation.number("dropout_rate", dropout_rate, at_least=0, below=1)
 
   def cohorts() -> Iterator[Cohort]:
     rng = seeds.generator(seed, seeds.CLOCK)

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from tff_momentum import trees
-from tff_momentum.gradients import Model
+from tff_momentum.models.model import Model
 
 
 def evaluator(model: Model, data: tf.data.Dataset) -> Callable[[Any], dict[str, float]]:

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
-from tff_momentum import checks
-from tff_momentum.process import ClientInput, FederatedProcess, ProcessState
+from tff_momentum import validation
+from tff_momentum.processes.process import ClientInput, FederatedProcess, ProcessState
 from tff_momentum.runtime import client_labels
 from tff_momentum.simulation import participation as participation_lib
-from tff_momentum.simulation import reading, seeds
-from tff_momentum.simulation.client_states import MemoryStore
+from tff_momentum.simulation import prefetch, seeds
+from tff_momentum.simulation.client_store import MemoryStore
 from tff_momentum.simulation.evaluation import evaluator
 from tff_momentum.simulation.participation import Cohort
 
@@ -126,9 +126,9 @@ def rounds(
     state: to go on from; by default the process's initial state.
     measure: gives each round's row more numbers, as `diagnostics.measure.Measure` does.
   """
-  checks.integer("total_rounds", total_rounds, at_least=1)
-  checks.integer("client_batch_size", client_batch_size, at_least=1)
-  checks.integer("rounds_per_eval", rounds_per_eval, at_least=0)
+  validation.integer("total_rounds", total_rounds, at_least=1)
+  validation.integer("client_batch_size", client_batch_size, at_least=1)
+  validation.integer("rounds_per_eval", rounds_per_eval, at_least=0)
   if (participation is None) == (clients_per_round is None):
     raise ValueError("Give either clients_per_round or participation.")
   cohort_of = participation or participation_lib.uniform(
@@ -175,7 +175,7 @@ def rounds(
   first = int(current.round)
   if first >= total_rounds:
     return
-  with contextlib.closing(reading.Ahead(read, first, total_rounds - 1)) as ahead:
+  with contextlib.closing(prefetch.Ahead(read, first, total_rounds - 1)) as ahead:
     for t in range(first, total_rounds):
       watch = Stopwatch()
       with watch.timing("data"):

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tff_momentum import checks
+from tff_momentum import validation
 from tff_momentum.simulation import seeds
-from tff_momentum.simulation.laws import Law
+from tff_momentum.simulation.distributions import Law
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Days:
 
   def __init__(self, num_clients: int, length: float, share: Law, seed: int):
     """Takes the length of a day and the law of the clients' shares of it, in (0, 1]."""
-    checks.number("day", length, above=0)
+    validation.number("day", length, above=0)
     rng = seeds.generator(seed, seeds.AVAILABILITY)
     self._length = length
     self._phase = rng.random(num_clients)
@@ -143,7 +143,7 @@ def with_steps(participation: Participation, law: Law, seed: int) -> Participati
 
 def with_dropouts(participation: Participation, rate: float, seed: int) -> Participation:
   """Each client of a cohort, with this chance, downloads the model and is never heard of again."""
-  checks.number("dropout_rate", rate, at_least=0, below=1)
+  validation.number("dropout_rate", rate, at_least=0, below=1)
 
   def cohort(round_number: int) -> Cohort:
     chosen = participation(round_number)
@@ -156,7 +156,7 @@ def with_dropouts(participation: Participation, rate: float, seed: int) -> Parti
 
 
 def _check_size(num_clients: int, clients_per_round: int, what: str = "clients") -> None:
-  checks.integer("clients_per_round", clients_per_round, at_least=1)
+  validation.integer("clients_per_round", clients_per_round, at_least=1)
   if clients_per_round > num_clients:
     raise ValueError(
       f"clients_per_round must be at most the number of {what}, {num_clients}; found {clients_per_round}."

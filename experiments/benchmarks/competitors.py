@@ -1,0 +1,206 @@
+"""What is timed: our process on a runtime, stock TFF on its worker, and a loop written by hand."""
+
+import collections
+import time
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from experiments.benchmarks import items, models
+
+
+class Competitor(Protocol):
+  """One way to run a work item; `initial` are the weights that it starts from."""
+
+  initial: list[np.ndarray]
+
+  def round(self) -> None:
+    """Runs one round over all clients."""
+
+  def weights(self) -> list[Any]:
+    """The global weights now."""
+
+
+class Ours:
+  """This project's process on one of its runtimes."""
+
+  def __init__(self, item: items.Item, runtime: str, algorithm: str = "fedavgm"):
+    import tff_momentum as tfm
+
+    tfm.set_execution_context(runtime)
+    from tff_momentum.algorithms import builder
+    from tff_momentum.processes.process import ClientInput
+
+    data = [_batches(item, i) for i in range(item.clients)]
+    model = tfm.from_keras(
+      lambda: models.build(item), loss=models.loss(), batch_spec=data[0].element_spec
+    )
+    options: dict[str, Any] = dict(
+      client_learning_rate=items.CLIENT_LEARNING_RATE, client_weighting="num_examples"
+    )
+    if algorithm == "scaffold":
+      total = item.clients * item.examples
+      options.update(num_clients=item.clients, total_examples=total)
+    if algorithm == "ghbm":
+      options.update(tau=1)
+    self._process = tfm.build_process(builder(algorithm)(**options), model)
+    self._state = self._process.initialize()
+    seeds = [np.array([0, i], np.int32) for i in range(item.clients)]
+    self._clients = [
+      ClientInput(seed, self._process.initial_client_state(seed), batches)
+      for seed, batches in zip(seeds, data, strict=True)
+    ]
+    self.initial = list(model.initial_weights)
+
+  def round(self) -> None:
+    """One round."""
+    output = self._process.next(self._state, self._clients)
+    self._state = output.state
+    self._clients = [
+      client._replace(state=state)
+      for client, state in zip(self._clients, output.clients, strict=True)
+    ]
+
+  def weights(self) -> list[Any]:
+    """The model's weights."""
+    return list(self._process.weights(self._state))
+
+
+class Stock:
+  """`tff.learning`'s weighted FedAvg on the worker of TFF's wheel."""
+
+  def __init__(self, item: items.Item):
+    import tensorflow_federated as tff
+
+    import tff_momentum as tfm
+
+    tfm.set_execution_context("tff")
+    self._clients = [_batches(item, i) for i in range(item.clients)]
+
+    def model_fn():
+      spec = self._clients[0].element_spec
+      return tff.learning.models.from_keras_model(
+        models.build(item), loss=models.loss(), input_spec=spec
+      )
+
+    sgdm = tff.learning.optimizers.build_sgdm
+    self._process = tff.learning.algorithms.build_weighted_fed_avg(
+      model_fn,
+      client_optimizer_fn=sgdm(items.CLIENT_LEARNING_RATE),
+      server_optimizer_fn=sgdm(1.0, items.SERVER_MOMENTUM),
+    )
+    self.initial = [v.numpy() for v in models.build(item).trainable_variables]
+    weights = tff.learning.models.ModelWeights(trainable=self.initial, non_trainable=[])
+    self._state = self._process.set_model_weights(self._process.initialize(), weights)
+
+  def round(self) -> None:
+    """One round."""
+    self._state = self._process.next(self._state, self._clients).state
+
+  def weights(self) -> list[Any]:
+    """The model's weights."""
+    return list(self._process.get_model_weights(self._state).trainable)
+
+
+class Loop:
+  """What one would write by hand: clients one after the other, one `tf.function` call each."""
+
+  def __init__(self, item: items.Item):
+    steps = item.examples // item.batch
+    self._clients = [
+      [tf.constant(a.reshape((steps, item.batch, *a.shape[1:]))) for a in items.examples(item, i)]
+      for i in range(item.clients)
+    ]
+    model, loss = models.build(item), models.loss()
+    local = model.trainable_variables
+    self.initial = [v.numpy() for v in local]
+    self._server = server = [tf.Variable(v) for v in self.initial]
+    momentum, total = ([tf.Variable(tf.zeros_like(v)) for v in server] for _ in range(2))
+
+    @tf.function
+    def train(x, y):
+      for v, s in zip(local, server, strict=True):
+        v.assign(s)
+      for k in tf.range(steps):
+        with tf.GradientTape() as tape:
+          value = loss(y[k], model(x[k], training=True))
+        for v, g in zip(local, tape.gradient(value, local), strict=True):
+          v.assign_sub(items.CLIENT_LEARNING_RATE * tf.convert_to_tensor(g))
+      for t, s, v in zip(total, server, local, strict=True):
+        t.assign_add(item.examples * (s - v))
+
+    @tf.function
+    def update():
+      for m, t, s in zip(momentum, total, server, strict=True):
+        m.assign(items.SERVER_MOMENTUM * m + t / float(item.clients * item.examples))
+        s.assign_sub(m)
+        t.assign(tf.zeros_like(t))
+
+    self._train, self._update = train, update
+
+  def round(self) -> None:
+    """One round."""
+    for x, y in self._clients:
+      self._train(x, y)
+    self._update()
+    self._server[-1].numpy()
+
+  def weights(self) -> list[Any]:
+    """The global weights."""
+    return [s.numpy() for s in self._server]
+
+
+def build(name: str, item: items.Item) -> Competitor:
+  """The competitor of a name: `loop`, `stock`, a runtime, or that and an algorithm (`inprocess/mime`)."""
+  if name == "loop":
+    return Loop(item)
+  if name == "stock":
+    return Stock(item)
+  runtime, _, algorithm = name.partition("/")
+  return Ours(item, runtime, algorithm or "fedavgm")
+
+
+def costs(item: items.Item) -> dict[str, float]:
+  """Seconds for the gradient of a batch, and for a pass over the weights, on one thread."""
+  model, loss = models.build(item), models.loss()
+  variables = model.trainable_variables
+  x, y = (tf.constant(array[: item.batch]) for array in items.examples(item, 0))
+  steps = tf.constant(20)
+
+  def descend(gradient):
+    for v, g in zip(variables, gradient(), strict=True):
+      v.assign(v - items.CLIENT_LEARNING_RATE * tf.convert_to_tensor(g))
+
+  def gradient():
+    with tf.GradientTape() as tape:
+      value = loss(y, model(x, training=True))
+    return tape.gradient(value, variables)
+
+  @tf.function
+  def passes():
+    for _ in tf.range(steps):
+      descend(lambda: variables)
+
+  @tf.function
+  def train():
+    for _ in tf.range(steps):
+      descend(gradient)
+
+  def seconds(function) -> float:
+    function()
+    spent = []
+    for _ in range(5):
+      begin = time.perf_counter()
+      function()
+      spent.append(time.perf_counter() - begin)
+    return min(spent) / int(steps)
+
+  one_pass = seconds(passes) / 2  # a product and a difference
+  return {"pass": one_pass, "gradient": seconds(train) - 2 * one_pass}
+
+
+def _batches(item: items.Item, client: int) -> tf.data.Dataset:
+  # Copied by TensorFlow once more: its direct copies of arrays leave holes as large in the heap.
+  x, y = (tf.raw_ops.DeepCopy(x=array) for array in items.examples(item, client))
+  return tf.data.Dataset.from_tensor_slices(collections.OrderedDict(x=x, y=y)).batch(item.batch)

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Times rounds with and without diagnostics, in turns.
+
+    python experiments/benchmarks/diagnostics_overhead.py --task=digits --algo=fedavgm --blocks=6
+
+A block is one period of rounds, evaluated and written down as run.py does, the last of them measured. The two
+runs take turns block by block, so that whatever else the machine does falls on both; the first block of
+each, which compiles, is left out.
+"""
+
+import argparse
+import inspect
+import itertools
+import os
+import sys
+import tempfile
+import time
+
+# This folder's own modules must not be taken for libraries of the same name.
+if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
+  del sys.path[0]
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def main(argv: list[str]) -> int:
+  """Prints seconds a round of both, and their ratio."""
+  parser = argparse.ArgumentParser(
+    prog="overhead.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument(
+    "--task", default="digits", help="a task, its data synthetic where it carries none (digits)"
+  )
+  parser.add_argument("--algo", default="fedavgm", help="an algorithm (fedavgm)")
+  parser.add_argument("--diagnostics", default="drift,cosine,alpha,gradient,variance,flops",
+                      help="what to measure")  # fmt: skip
+  parser.add_argument("--diagnostics_period", type=int, default=10, help="rounds in a block (10)")
+  parser.add_argument("--blocks", type=int, default=6, help="blocks of each that are timed (6)")
+  arguments = parser.parse_args(argv)
+
+  import tasks
+  from experiments.runs import folder as output
+  from experiments.training import experiment
+  from experiments.training import tensorboard as board
+  from tff_momentum.client import LocalWork
+  from tff_momentum.diagnostics.measure import Measure
+  from tff_momentum.processes.process import build_process
+  from tff_momentum.runtime import set_execution_context
+  from tff_momentum.simulation import loop
+
+  set_execution_context("inprocess")
+  loader = tasks.loader(arguments.task)
+  synthetic = {"data": "synthetic"} if "data" in inspect.signature(loader).parameters else {}
+  task = loader(seed=1, **synthetic)
+  size, period = task.defaults.clients_per_round, arguments.diagnostics_period
+  algorithm = experiment.build_algorithm(arguments.algo, {}, task, size)
+  work = LocalWork(epochs=task.defaults.client_epochs_per_round)
+  process = build_process(algorithm, task.model, work=work)
+  measure = Measure(process, task.clients, arguments.diagnostics.split(","), period=period, seed=1)
+  runs = [
+    loop.rounds(
+      process,
+      task,
+      total_rounds=period * (arguments.blocks + 1),
+      clients_per_round=size,
+      client_batch_size=task.defaults.client_batch_size,
+      seed=1,
+      measure=chosen,
+    )
+    for chosen in (None, measure)
+  ]
+  metrics = list(process.next.type_signature.result.metrics.member.train._asdict())
+  seconds = [0.0, 0.0]
+  with tempfile.TemporaryDirectory() as root:
+    writers = []
+    for name, columns in (("off", []), ("on", measure.columns)):
+      config = {"experiment_name": name, "hyperparameters": {}}
+      folder = output.RunFolder.open(root, config)
+      folder.start_metrics(metrics, 0, diagnostics=columns)
+      tensorboard = board.TensorBoard(folder.path / "tensorboard", config)
+      writers.append((folder.write_row, tensorboard.write))
+    for block in range(arguments.blocks + 1):
+      for number, rounds in enumerate(runs):
+        started = time.perf_counter()
+        for finished in itertools.islice(rounds, period):
+          for write in writers[number]:
+            write(finished.row)
+        seconds[number] += time.perf_counter() - started if block else 0.0
+  off, on = (1000 * spent / (period * arguments.blocks) for spent in seconds)
+  print(f"off {off:.1f} ms a round, on {on:.1f} ms a round: ratio {on / off:.2f}")
+  return 0
+
+
+if __name__ == "__main__":
+  sys.exit(main(sys.argv[1:]))

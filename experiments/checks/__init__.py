@@ -1,0 +1,1 @@
+"""Checks of this machine, for `experiments/doctor.py`."""

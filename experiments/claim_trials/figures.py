@@ -1,0 +1,113 @@
+"""A figure for each claim: the papers' axes, a panel for each setting, bands over seeds."""
+
+import math
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from experiments.claim_trials.protocol import Arm, Claim, Panel, Results
+from experiments.reports import contents, figures, measures, palette
+
+COLUMNS = 3
+X_LABELS = {
+  **figures.X_LABELS,
+  "upload": "Bytes uploaded (all clients)",
+  "flops": "FLOPs (all clients)",
+}
+SHOW = {"bytes": contents.show_bytes, "upload": contents.show_bytes, "flops": contents.show_flops}
+
+
+def draw(claim: Claim, found: Results) -> plt.Figure:
+  """The claim's figure."""
+  plots = _plots(claim)
+  columns = min(COLUMNS, len(plots))
+  rows = math.ceil(len(plots) / columns)
+  with plt.rc_context(figures.RC):
+    figure, grid = plt.subplots(
+      rows, columns, figsize=(5.6 * columns, 4.4 * rows), squeeze=False, layout="constrained"
+    )
+    places = list(grid.flat)
+    for (what, panels), axes in zip(plots, places, strict=False):
+      if what == "levels":
+        _levels(axes, claim, found)
+      else:
+        _curves(axes, panels, what, found)
+    for axes in places[len(plots) :]:
+      axes.set_visible(False)
+  return figure
+
+
+def _plots(claim: Claim) -> list[tuple[str, list[Panel]]]:
+  """What is x, and the panels that are drawn into one plot."""
+  plots: list[tuple[str, list[Panel]]] = []
+  for panel, what in zip(claim.panels, claim.axes, strict=True):
+    if what == "onto":
+      plots[-1][1].append(panel)
+    else:
+      plots.append((what, [panel]))
+  return plots
+
+
+def _curves(axes: Axes, panels: list[Panel], what: str, found: Results) -> None:
+  """The metric against what was spent; lines from other settings say so."""
+  metric = found.metric(panels[0])
+  arms = tuple(arm for panel in panels for arm in panel.arms)
+  ends = []
+  for place, (panel, arm) in enumerate((p, arm) for p in panels for arm in p.arms):
+    runs = found.of(panel, arm.label)
+    line = measures.curve(runs, metric.column)
+    x = measures.spent(runs, what, line.rounds)
+    if x is None or not len(x):
+      continue
+    mean, std = line.mean * metric.factor, line.std * metric.factor
+    look = _look(arms, place)
+    own = "" if panel is panels[0] else f", {panel.setting.label.rpartition(', ')[2]}"
+    axes.plot(x, mean, markevery=0.2, markersize=5, label=figures.plain(arm.label + own), **look)
+    axes.fill_between(x, mean - std, mean + std, color=look["color"], alpha=0.13, linewidth=0)
+    ends.append(mean[len(mean) // 8 :])
+  if metric.larger_is_better and ends:  # the first steps from chance would take all the room
+    low, high = min(end.min() for end in ends), max(end.max() for end in ends)
+    axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+  elif ends:
+    axes.set_yscale("log")
+  axes.set_xlim(left=0)
+  axes.set(xlabel=X_LABELS[what], ylabel=metric.axis)
+  axes.set_title(figures.plain(panels[0].setting.label))
+  if what in SHOW:
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: SHOW[what](value)))
+  axes.xaxis.set_major_locator(MaxNLocator(4))
+  axes.legend(loc="best", fontsize=9.5, handlelength=3)
+
+
+def _levels(axes: Axes, claim: Claim, found: Results) -> None:
+  """Where each method ends, setting by setting."""
+  arms = claim.panels[0].arms
+  for arm in arms:
+    spreads = [
+      measures.final_spread(found.of(panel, arm.label), found.metric(panel))
+      for panel in claim.panels
+    ]
+    mean, std = (100 * np.array([s[i] for s in spreads]) for i in (0, 1))
+    look = {**_look(arms, arms.index(arm)), "marker": "o"}
+    axes.errorbar(range(len(mean)), mean, std, label=figures.plain(arm.label), capsize=3, **look)
+  labels = [figures.plain(panel.setting.label) for panel in claim.panels]
+  axes.set_xticks(range(len(labels)), labels)
+  axes.set(ylabel="Final " + found.metric(claim.panels[0]).axis.lower())
+  axes.set_title("Final value by setting")
+  axes.legend(loc="best", fontsize=9.5, handlelength=3)
+
+
+def _look(arms: tuple[Arm, ...], place: int) -> dict:
+  """The algorithm's own line, as in every report, unless two of the panel's would then look alike."""
+  own = [palette.style(arm.algo) for arm in arms]
+  if len({style.colour for style in own}) == len(arms):
+    style = own[place]
+    return {"color": style.colour, "linestyle": style.dashes, "marker": style.marker}
+  series = (palette.COLOURS, palette.DASHES, palette.MARKERS)
+  colour, dashes, marker = (values[place % len(values)] for values in series)
+  return {"color": colour, "linestyle": dashes, "marker": marker}

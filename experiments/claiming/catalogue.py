@@ -1,8 +1,0 @@
-"""All claims, in the order of the papers."""
-
-from experiments.claiming import fedgbo, fedglomo, fedgm, ghbm, scaffold
-
-CLAIMS = {
-  claim.name: claim for paper in (ghbm, fedgbo, fedglomo, fedgm, scaffold) for claim in paper.CLAIMS
-}
-QUICK = ("first_round", "stages")  # what --quick tries

@@ -1,0 +1,1 @@
+"""Command-line flags, presets and user errors; imports no TensorFlow."""

@@ -1,0 +1,141 @@
+"""The presets, `presets/<paper>/<table or figure>/<task>_<algo>.flags`, and how they meet the command line.
+
+A preset is an absl flagfile, so `--flagfile` takes it as well. Two kinds of comment mean something to sweeps:
+
+    # grid: client_learning_rate=0.1,0.05,0.01     what the paper searched; `feddyn:alpha=...` names the
+                                                   algorithm's, `task:alpha=...` the task's
+    # seeds: 1,2,3,4,5                             how many runs the paper averages
+"""
+
+import difflib
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from experiments.cli import scale
+from experiments.cli.flags import UserError
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "presets"
+# Flags that may be given several times, once for each name: `--set=beta=0.9`.
+BY_NAME = ("set", "task_set")
+# Of these a run takes one; the one that is typed displaces the preset's.
+EXCLUSIVE = ("client_epochs_per_round", "client_steps_per_round", "client_steps_law")
+
+
+class Preset(NamedTuple):
+  """What a file says: flags as `--name=value`, grids as `name=value,value`, seeds."""
+
+  name: str
+  flags: list[str]
+  grids: list[str]
+  seeds: list[int]
+
+
+def names(prefix: str = "") -> list[str]:
+  """The presets with this name or in this folder of them: all for the empty prefix."""
+  found = sorted(
+    path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.flags")
+  )
+  prefix = prefix.strip("/").removesuffix(".flags")
+  chosen = [name for name in found if not prefix or name == prefix or name.startswith(prefix + "/")]
+  if not chosen:
+    folders = {parent for name in found for parent in _parents(name)}
+    close = difflib.get_close_matches(prefix, [*found, *folders], n=3, cutoff=0.5)
+    hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+    raise UserError(
+      f"there is no preset {prefix!r}{hint}; they are the .flags files in experiments/presets."
+    )
+  return chosen
+
+
+def read(name: str) -> list[str]:
+  """A preset's flags, as `--name=value`."""
+  return load(name).flags
+
+
+def load(name: str) -> Preset:
+  """Reads one preset; raises `UserError` if there is none of this name, or it is broken."""
+  chosen = names(name)
+  name = name.strip("/").removesuffix(".flags")
+  if chosen != [name]:
+    raise UserError(
+      f"--preset must name one file for a run, such as {chosen[0]}; {name!r} is a folder of "
+      f"{len(chosen)}, for sweep.py."
+    )
+  preset = Preset(name, [], [], [])
+  text = (FOLDER / f"{name}.flags").read_text(encoding="utf-8")
+  for number, line in enumerate(text.splitlines(), start=1):
+    _read_line(preset, line.strip(), f"{name}.flags, line {number}")
+  return preset
+
+
+def by_name(flags: Iterable[str]) -> dict[str, str]:
+  """Values of `--name=value` by name; of a flag that is given again, the last."""
+  return dict(flag.removeprefix("--").partition("=")[::2] for flag in flags)
+
+
+def expand(argv: Sequence[str]) -> list[str]:
+  """A command line with its preset's flags before what is typed, which wins; `--scale` shrinks them."""
+  typed = normalise(argv[1:])
+  given = by_name(typed)
+  if "preset" not in given:
+    return list(argv)
+  return [argv[0], *merge(scaled(read(given["preset"]), given.get("scale")), typed)]
+
+
+def scaled(flags: Iterable[str], factor: str | None) -> list[str]:
+  """Flags with their rounds and cohort shrunk, by a factor as it was typed."""
+  if factor is None:
+    return list(flags)
+  try:
+    number = float(factor)
+  except ValueError:
+    raise UserError(f"--scale takes a number, as in --scale=0.05; found {factor!r}.") from None
+  return scale.shrink_flags(flags, scale.check(number))
+
+
+def merge(flags: Iterable[str], overriding: Sequence[str]) -> list[str]:
+  """Both, without those of the first that the second replaces; all are `--name=value`."""
+  replaced = {key for flag in overriding for key in _keys(flag)}
+  return [flag for flag in flags if _keys(flag)[0] not in replaced] + list(overriding)
+
+
+def normalise(words: Iterable[str]) -> list[str]:
+  """Flags as `--name=value`, however they were typed (`-name value`); other words stay."""
+  found: list[str] = []
+  waiting = False
+  for word in words:
+    if waiting:
+      found[-1] += f"={word}"
+      waiting = False
+    elif word.startswith("-") and word.strip("-"):
+      found.append("--" + word.lstrip("-"))
+      waiting = "=" not in word and word.lstrip("-") in (*BY_NAME, "preset", "scale", "from_config")
+    else:
+      found.append(word)
+  return found
+
+
+def _keys(flag: str) -> tuple[str, ...]:
+  """What a flag sets: its name, or `set.beta`; then what it excludes."""
+  name, _, value = flag.removeprefix("--").partition("=")
+  if name in BY_NAME:
+    return (f"{name}.{value.partition('=')[0]}",)
+  others = (other for other in EXCLUSIVE if other != name) if name in EXCLUSIVE else ()
+  return name, *others
+
+
+def _read_line(preset: Preset, line: str, place: str) -> None:
+  if line.startswith("# grid:"):
+    preset.grids.append(line.removeprefix("# grid:").strip())
+  elif line.startswith("# seeds:"):
+    preset.seeds.extend(int(seed) for seed in line.removeprefix("# seeds:").split(","))
+  elif line.startswith("--") and "=" in line:
+    preset.flags.append(line)
+  elif line and not line.startswith("#"):
+    raise UserError(f"{place}: expected --name=value or a comment; found {line!r}.")
+
+
+def _parents(name: str) -> list[str]:
+  parts = name.split("/")
+  return ["/".join(parts[:n]) for n in range(1, len(parts))]

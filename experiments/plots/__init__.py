@@ -1,0 +1,1 @@
+"""Plots of finished runs and of client drift."""

@@ -1,0 +1,238 @@
+"""Sorts runs into settings (compared within), methods (compared) and cells (how they were tuned).
+
+Runs of one cell differ in the seed alone. A method is an algorithm and those of its choices that are words,
+not numbers: `fedgbo (optimizer=adam)`. Its numbers are tuned: the best cell stands for the method.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from experiments.cli.flags import TASK_FLAGS
+from experiments.reports import measures
+from experiments.reports.names import spelled
+from experiments.runs.reader import Run
+from tff_momentum.registry import ALGORITHMS
+
+SETTING = ("task", "data", "scale", "total_rounds", "clients_per_round", "client_epochs_per_round",
+           "client_steps_per_round", "client_batch_size", "participation", "eval_examples")  # fmt: skip
+# How uneven the clients are: a method under other circumstances, to be compared with itself.
+CIRCUMSTANCES = ("async", "max_staleness", "stale", "think_time", "availability", "day", "deadline",
+                 "over_selection", "dropout_rate", "client_steps_law", "client_speed")  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+  """Runs that differ in the seed alone, and the numbers they were tuned to."""
+
+  tuned: Mapping[str, Any]
+  runs: Sequence[Run]
+
+  @property
+  def diverged(self) -> int:
+    """How many of the runs diverged."""
+    return sum(run.diverged for run in self.runs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+  """An algorithm with its choices of words; `best` is the cell that stands for it."""
+
+  algo: str
+  variant: int
+  label: str
+  cells: Sequence[Cell]
+  best: Cell
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+  """A task and how it is run; everything inside may be compared."""
+
+  values: Mapping[str, Any]
+  label: str
+  metric: measures.Metric
+  methods: Sequence[Method]
+
+  @property
+  def notes(self) -> list[str]:
+    """What every table and plot of this setting must say."""
+    notes = ["synthetic data"] if self.values.get("data") == "synthetic" else []
+    scale = self.values.get("scale")
+    return notes + ([f"scaled down to {scale}"] if scale not in (None, 1, 1.0) else [])
+
+  @property
+  def subtitle(self) -> str:
+    """The few facts that a figure taken out of the report must carry with it."""
+    values, facts = self.values, []
+    if "clients_per_round" in values:
+      of_all = f" of {values['num_clients']}" if "num_clients" in values else ""
+      facts.append(f"{values['clients_per_round']}{of_all} clients a round")
+    facts += [
+      f"{name} {shown(values[name])}" for name in ("model", "alpha", "similarity") if name in values
+    ]
+    for name, what in (
+      ("client_epochs_per_round", "local epochs"),
+      ("client_steps_per_round", "local steps"),
+    ):
+      facts += [f"{values[name]} {what}"] if name in values else []
+    return " · ".join(facts)
+
+  def method(self, label: str) -> Method | None:
+    """The method of this label, if it is here."""
+    return next((method for method in self.methods if method.label == label), None)
+
+
+def compare(runs: Sequence[Run]) -> tuple[list[Setting], list[str]]:
+  """Sorts the runs; returns the settings, and what was left out and why."""
+  keys = [_setting_values(run) for run in runs]
+  by_seed = _details_of_the_seed(runs)
+  for run, key in zip(runs, keys, strict=True):
+    key.update(
+      (name, value)
+      for name, value in _details(run).items()
+      if (run.config["task"], name) not in by_seed
+    )
+  settings, problems = [], []
+  for indices in _group(range(len(runs)), lambda i: _frozen(keys[i])).values():
+    members, repeated = _without_repeated_seeds([runs[i] for i in indices])
+    problems += repeated
+    try:
+      metric = measures.main_metric(members)
+    except ValueError as error:
+      problems += [f"{run.path}: {error}" for run in members]
+      continue
+    settings.append(Setting(keys[indices[0]], "", metric, _methods(members, metric)))
+  settings.sort(key=lambda setting: [str(value) for value in setting.values.values()])
+  return [dataclasses.replace(s, label=_setting_label(s, settings)) for s in settings], problems
+
+
+def shown(value: Any) -> str:
+  """A value as a reader would write it: 10000 and 0, not 10000.0 and 0.0."""
+  return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def varying(dicts: Sequence[Mapping[str, Any]]) -> list[str]:
+  """The names whose values are not the same in all."""
+  names = dict.fromkeys(name for values in dicts for name in values)
+  return [name for name in names if len({_frozen(values.get(name)) for values in dicts}) > 1]
+
+
+def by_task(settings: Sequence[Setting]) -> list[list[Setting]]:
+  """The settings of each task, on the same kind of data and judged by the same metric, together."""
+  groups = _group(settings, lambda s: (s.values["task"], s.values.get("data"), s.metric))
+  return list(groups.values())
+
+
+def sorted_values(values: Sequence[Any]) -> list[Any]:
+  """The values on an axis, each once: numbers by size, then texts, then what was left at its default."""
+  distinct = [value for i, value in enumerate(values) if value not in values[:i]]
+  numbers = sorted(v for v in distinct if isinstance(v, int | float))
+  texts = sorted((v for v in distinct if v is not None and v not in numbers), key=str)
+  return [*numbers, *texts, *([None] if None in distinct else [])]
+
+
+def _setting_values(run: Run) -> dict[str, Any]:
+  return {name: run.config[name] for name in SETTING if run.config.get(name) is not None}
+
+
+def _details(run: Run) -> dict[str, Any]:
+  return {
+    name: value
+    for name, value in run.config.get("task_details", {}).items()
+    if isinstance(value, str | int | float)
+  }
+
+
+def _details_of_the_seed(runs: Sequence[Run]) -> set[tuple[str, str]]:
+  """(task, detail) where the seed decides the value: a constant of the random problem, not of the setting."""
+  found = set()
+  for task, members in _group(runs, lambda run: run.config["task"]).items():
+    for name in {name for run in members for name in _details(run)} - set(TASK_FLAGS):
+      by_seed = _group(members, lambda run: run.config["seed"])
+      values = [{_frozen(_details(run).get(name)) for run in same} for same in by_seed.values()]
+      if all(len(v) == 1 for v in values) and len(set.union(*values)) > 1:
+        found.add((task, name))
+  return found
+
+
+def _methods(runs: Sequence[Run], metric: measures.Metric) -> list[Method]:
+  methods = []
+  for algo, members in _group(runs, lambda run: run.config["algo"]).items():
+    shown = varying([_words(run) for run in members])
+    groups = _group(members, lambda run: _frozen(_words(run)))
+    for variant, same in enumerate(groups.values()):
+      cells = [
+        Cell(_tuned(cell[0]), sorted(cell, key=lambda run: run.config["seed"]))
+        for cell in _group(same, lambda run: _frozen(_tuned(run))).values()
+      ]
+      chosen = {name: _words(same[0]).get(name, "default") for name in shown}
+      label = spelled(algo)
+      if chosen:
+        label += f" ({', '.join(f'{k}={v}' for k, v in chosen.items())})"
+      best = min(cells, key=lambda cell: measures.rank(cell.runs, metric))
+      methods.append(Method(algo, variant, label, cells, best))
+  return sorted(methods, key=catalogue_order)
+
+
+def catalogue_order(method: Method) -> tuple[int, str, int]:
+  """Sorts methods as the catalogue lists their algorithms; those it does not know come last."""
+  known = list(ALGORITHMS)
+  place = known.index(method.algo) if method.algo in known else len(known)
+  return place, method.algo, method.variant
+
+
+def _is_word(name: str, value: Any) -> bool:
+  """Whether a hyperparameter makes another method; a learning rate may be a schedule, and is tuned."""
+  return isinstance(value, bool | str) and not name.endswith("learning_rate")
+
+
+def _words(run: Run) -> dict[str, Any]:
+  given = run.config.get("hyperparameters", {})
+  words = {name: value for name, value in given.items() if _is_word(name, value)}
+  for name in ("compression", *CIRCUMSTANCES):
+    if run.config.get(name):
+      words[name] = run.config[name]
+  return words
+
+
+def _tuned(run: Run) -> dict[str, Any]:
+  given = run.config.get("hyperparameters", {})
+  tuned = {name: value for name, value in given.items() if not _is_word(name, value)}
+  if run.config.get("weight_decay"):
+    tuned["weight_decay"] = run.config["weight_decay"]
+  return tuned
+
+
+def _without_repeated_seeds(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+  first: dict[Hashable, Run] = {}
+  problems = []
+  for run in runs:
+    same = first.setdefault(
+      _frozen([run.config["algo"], _words(run), _tuned(run), run.config["seed"]]), run
+    )
+    if same is not run:
+      problems.append(
+        f"{run.path}: the same run, seed included, as {same.path}; only the latter counts."
+      )
+  return list(first.values()), problems
+
+
+def _setting_label(setting: Setting, settings: Sequence[Setting]) -> str:
+  same_task = [s.values for s in settings if s.values["task"] == setting.values["task"]]
+  differing = [name for name in varying(same_task) if name != "data" and name in setting.values]
+  return ", ".join(
+    [setting.values["task"], *(f"{name}={shown(setting.values[name])}" for name in differing)]
+  )
+
+
+def _frozen(value: Any) -> str:
+  return json.dumps(value, sort_keys=True, default=str)
+
+
+def _group(items: Iterable[Any], key: Callable[[Any], Hashable]) -> dict[Any, list[Any]]:
+  groups: dict[Any, list[Any]] = {}
+  for item in items:
+    groups.setdefault(key(item), []).append(item)
+  return groups

@@ -1,0 +1,256 @@
+"""The tables of a report, from the settings compared."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.reports import measures
+from experiments.reports.comparison import Cell, Method, Setting, catalogue_order, shown, varying
+from experiments.reports.tables import Entry, Table
+
+BASELINE = "fedavg"
+NOT_MEASURED = "–"
+
+
+def baseline(setting: Setting) -> Method | None:
+  """FedAvg in this setting, unless it diverged or is not there; of several variants, the first."""
+  found = next((m for m in setting.methods if m.algo == BASELINE), None)
+  return found if found and not found.best.diverged else None
+
+
+def final_table(settings: Sequence[Setting]) -> Table:
+  """The final metric of every method in every setting, as in the GHBM paper's Tables 1, 2 and 7."""
+  methods = sorted((m for s in settings for m in s.methods), key=catalogue_order)
+  labels = list(dict.fromkeys(method.label for method in methods))
+  columns = [_final_column(setting, labels) for setting in settings]
+  header = ["Method"]
+  for setting in settings:
+    unit = " (%)" if setting.metric.larger_is_better else " (lower is better)"
+    header.append("; ".join([setting.label, *setting.notes, setting.metric.name + unit]))
+  rows = [[Entry(label), *(column[i] for column in columns)] for i, label in enumerate(labels)]
+  return Table("final", "Final test metric", _final_caption(settings), header, rows)
+
+
+def _final_caption(settings: Sequence[Setting]) -> str:
+  lengths = sorted({max(run.rounds for m in s.methods for run in m.best.runs) for s in settings})
+  windows = ", ".join(f"{t - measures.window(t) + 1} to {t}" for t in lengths)
+  seeds = sorted({len(m.best.runs) for s in settings for m in s.methods})
+  said = f"Mean over rounds {windows}"
+  if seeds[-1] > 1:
+    counts = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    said += f" and over {counts} seeds, ± the standard deviation between seeds"
+  said += ". Best in bold, second underlined; × means that a run diverged."
+  if any(len(m.cells) > 1 for s in settings for m in s.methods):
+    said += (
+      " Of several hyperparameters tried, those with the best final value, on this same test data."
+    )
+  return said
+
+
+def _final_column(setting: Setting, labels: Sequence[str]) -> list[Entry]:
+  found = {m.label: m.best for m in setting.methods}
+  # Places go by the number shown: what reads the same is equally good.
+  values = {
+    label: float(setting.metric.show(measures.final_spread(cell.runs, setting.metric).mean))
+    for label, cell in found.items()
+    if not cell.diverged
+  }
+  order = sorted(set(values.values()), reverse=setting.metric.larger_is_better)
+  places = {value: place for place, value in enumerate(order[:2], 1)} if len(values) > 1 else {}
+  return [
+    Entry(final_text(found[label], setting), places.get(values.get(label, math.nan), 0))
+    if label in found
+    else Entry(NOT_MEASURED)
+    for label in labels
+  ]
+
+
+def final_text(cell: Cell, setting: Setting) -> str:
+  """A cell's final value as a table has it."""
+  if cell.diverged:
+    return (
+      "×" if cell.diverged == len(cell.runs) else f"× ({cell.diverged} of {len(cell.runs)} seeds)"
+    )
+  mean, std = measures.final_spread(cell.runs, setting.metric)
+  show = setting.metric.show
+  return (
+    show(mean)
+    if math.isnan(std)
+    else f"{show(mean)} ± {_like(show(mean), std * setting.metric.factor)}"
+  )
+
+
+def _like(model: str, value: float) -> str:
+  """A number with as many decimals as the model's."""
+  decimals = len(model.partition(".")[2]) if "e" not in model else 3
+  return f"{value:.{decimals}f}"
+
+
+def cost_table(setting: Setting) -> Table | None:
+  """Rounds, bytes, FLOPs and time to FedAvg's final metric; None without FedAvg."""
+  reference = baseline(setting)
+  if reference is None or len(setting.methods) < 2:
+    return None
+  target = measures.final_spread(reference.best.runs, setting.metric).mean
+  costs = {
+    m.label: measures.cost_to_target(m.best.runs, setting.metric, target, baseline=m is reference)
+    for m in setting.methods
+  }
+  base = costs[reference.label]
+  formats = {
+    "rounds": lambda v: f"{v:,.0f}",
+    "bytes": show_bytes,
+    "flops": show_flops,
+    "seconds": show_time,
+  }
+  names = {"rounds": "Rounds", "bytes": "Bytes", "flops": "FLOPs", "seconds": "Training time"}
+  columns = [c for c in formats if any(getattr(cost, c) is not None for cost in costs.values())]
+  rows = []
+  for label, cost in costs.items():
+    mark = "" if cost.reached else " †"
+    row = [Entry(label + mark)]
+    for column in columns:
+      value, of_base = getattr(cost, column), getattr(base, column)
+      change = (
+        None
+        if label == reference.label or value is None or not of_base
+        else 100 * (value / of_base - 1)
+      )
+      row.append(Entry(NOT_MEASURED if value is None else formats[column](value), change=change))
+    rows.append(row)
+  level = setting.metric.show(target) + (" %" if setting.metric.larger_is_better else "")
+  said = (
+    f"To {reference.label}’s final {setting.metric.name}, {level}: a whole run’s cost times r/T, r the first "
+    f"round at that value and T all rounds. {reference.label} itself counts in full, and so does a method "
+    "that never gets there (†). ↓ is a saving."
+  )
+  return Table(
+    "cost", _title(f"Cost to reach {reference.label}’s final {setting.metric.name}", setting), said,
+    ["Method", *(names[c] for c in columns)], rows,
+  )  # fmt: skip
+
+
+def peak_table(setting: Setting) -> Table:
+  """The best value on the way and what it took, as in the FedGBO paper's Table 4."""
+  metric, reference = setting.metric, baseline(setting)
+  peaks = {m.label: _peak(m, metric) for m in setting.methods}
+  has_flops = any(measures.so_far(m.best.runs[0], "flops") is not None for m in setting.methods)
+  unit = " (%)" if metric.larger_is_better else ""
+  what = [("rounds", "Rounds"), ("upload", "Upload"), *([("flops", "FLOPs")] if has_flops else [])]
+  header = ["Method", f"Best {metric.name}{unit}", *(f"{name} to it" for _, name in what)]
+  if reference:
+    header += [f"{name} to {reference.label}’s best" for _, name in what]
+  values = [p[1] for m in setting.methods if not m.best.diverged and (p := peaks[m.label])]
+  best = (max(values) if metric.larger_is_better else min(values)) if len(values) > 1 else None
+  rows = []
+  for method in setting.methods:
+    runs, peak = method.best.runs, peaks[method.label]
+    row = [Entry(method.label)]
+    if peak is None or method.best.diverged:
+      rows.append([*row, Entry("×"), *[Entry(NOT_MEASURED)] * (len(header) - 2)])
+      continue
+    text = metric.show(peak[1])
+    text += f" ± {_like(text, peak[2] * metric.factor)}" if len(runs) > 1 else ""
+    row.append(Entry(text, int(peak[1] == best)))
+    row += [_spent(runs, name, peak[0]) for name, _ in what]
+    if reference:
+      target = peaks[reference.label]
+      hit = (
+        measures.first_round_at(runs, metric, target[1])
+        if target and method is not reference
+        else None
+      )
+      row += [_spent(runs, name, hit) for name, _ in what]
+    rows.append(row)
+  said = "The best value of the mean curve over seeds, and what had been spent when it was first reached."
+  said += f" – where {reference.label}’s best is never reached." if reference else ""
+  return Table("peak", _title(f"Best {metric.name} on the way", setting), said, header, rows)
+
+
+def _peak(method: Method, metric: measures.Metric) -> tuple[float, float, float] | None:
+  rounds, mean, std = measures.curve(method.best.runs, metric.column)
+  if not len(rounds):
+    return None
+  i = int(np.argmax(mean) if metric.larger_is_better else np.argmin(mean))
+  return float(rounds[i]), float(mean[i]), float(std[i])
+
+
+def _spent(runs: Sequence[Any], what: str, rounds: float | None) -> Entry:
+  values = None if rounds is None else measures.spent(runs, what, np.array([rounds]))
+  if values is None:
+    return Entry(NOT_MEASURED)
+  show = {"rounds": lambda v: f"{v:,.0f}", "upload": show_bytes, "flops": show_flops}[what]
+  return Entry(show(float(values[0])))
+
+
+def communication_table(setting: Setting) -> Table | None:
+  """Bytes of one client in one round, and the overhead over FedAvg."""
+  sizes = {m.label: measures.bytes_per_client(m.best.runs) for m in setting.methods}
+  if not any(sizes.values()):
+    return None
+  reference = next((sizes[m.label] for m in setting.methods if m.algo == BASELINE), None)
+  rows = []
+  for label, size in sizes.items():
+    ratio = (
+      f"{sum(size) / sum(reference):.3g}×"
+      if size and reference and sum(reference)
+      else NOT_MEASURED
+    )
+    down, up = (show_bytes(s) for s in size) if size else (NOT_MEASURED, NOT_MEASURED)
+    rows.append([Entry(label), Entry(down), Entry(up), Entry(ratio)])
+  return Table("communication", _title("Communication per client and round", setting),
+               "Sizes of the compiled message and upload types; the median over rounds.",
+               ["Method", "Down", "Up", "Against FedAvg"], rows)  # fmt: skip
+
+
+def cells_table(setting: Setting) -> Table | None:
+  """Every set of hyperparameters tried, the best first within its method."""
+  tried = [m for m in setting.methods if len(m.cells) > 1]
+  if not tried:
+    return None
+  rows = []
+  for method in tried:
+    names = varying([cell.tuned for cell in method.cells])
+    for cell in sorted(method.cells, key=lambda cell: measures.rank(cell.runs, setting.metric)):
+      values = ", ".join(f"{name}={shown(cell.tuned.get(name, 'default'))}" for name in names)
+      rows.append([Entry(method.label), Entry(values), Entry(str(len(cell.runs))),
+                   Entry(final_text(cell, setting), int(cell is method.best))])  # fmt: skip
+  return Table("cells", _title("Hyperparameters tried", setting), 
+               "The best first; the one in bold is used above.",
+               ["Method", "Values", "Seeds", f"Final {setting.metric.name}"], rows)  # fmt: skip
+
+
+def _title(text: str, setting: Setting) -> str:
+  return f"{text}: {', '.join([setting.label, *setting.notes])}"
+
+
+def show_bytes(value: float) -> str:
+  """A size as the papers write it: 30.9 GB."""
+  for unit in ("B", "kB", "MB", "GB", "TB"):
+    if value < 1000 or unit == "TB":
+      break
+    value /= 1000
+  return (
+    f"{value:.0f} B"
+    if unit == "B"
+    else f"{value:.1f} {unit}"
+    if value < 100
+    else f"{value:.0f} {unit}"
+  )
+
+
+def show_flops(value: float) -> str:
+  """A count of operations: 1.2e12."""
+  return f"{value:.2e}".replace("e+", "e")
+
+
+def show_time(seconds: float) -> str:
+  """A time: 8.4 s, 4:05 min, 13:51 h."""
+  if seconds < 99.5:
+    return f"{seconds:.1f} s"
+  minutes, rest = divmod(round(seconds), 60)
+  if minutes < 100:
+    return f"{minutes}:{rest:02} min"
+  return f"{minutes // 60}:{minutes % 60:02} h"

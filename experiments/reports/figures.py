@@ -1,0 +1,267 @@
+"""The figures: curves with bands over seeds, bars, heat maps. matplotlib without a display."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from experiments.reports import contents, measures, palette
+from experiments.reports.comparison import Method, Setting
+
+RC: Any = {
+  "font.size": 12, "axes.titlesize": 12.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
+  "axes.labelsize": 12, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+  "grid.color": "#DDDDDD", "grid.linewidth": 0.7, "axes.axisbelow": True, "legend.frameon": False,
+  "legend.fontsize": 11, "lines.linewidth": 1.8, "lines.solid_capstyle": "round", "svg.hashsalt": "report",
+  "figure.dpi": 100, "savefig.dpi": 200, "savefig.bbox": "tight", "savefig.pad_inches": 0.08,
+}  # fmt: skip
+SMOOTH = 40  # points of a curve of which each is a mean
+X_LABELS = {
+  "rounds": "Communication rounds",
+  "bytes": "Bytes exchanged (down and up, all clients)",
+  "seconds": "Training time",
+  "virtual": "Simulated time",
+}
+
+COLUMN_LABELS = {
+  "train/loss": "Training loss of the cohort",
+  "eval/loss": "Test loss",
+  "update_norm": "Norm of the server’s update",
+  "clients/non_finite": "Updates that were not finite",
+  "clients/dropped": "Clients that dropped out",
+  "clients/late": "Clients past the deadline",
+  "diagnostics/drift": "Client drift",
+  "diagnostics/cosine": "Cosine distance between client models",
+  "diagnostics/alpha": "α of FedGLOMO’s Assumption 4",
+  "diagnostics/alpha_per_client": "α/n of FedGLOMO’s Assumption 4",
+  "diagnostics/gradient_norm": "Norm of the full gradient",
+  "diagnostics/momentum_norm": "Norm of the momentum",
+  "diagnostics/momentum_error": "Distance of momentum to full gradient",
+  "diagnostics/momentum_cosine": "Cosine of momentum and full gradient",
+  "diagnostics/variance": "Variance of the update over cohorts",
+  "diagnostics/flops": "FLOPs per client and round",
+  "diagnostics/G": "Gradient dissimilarity G",
+  "diagnostics/B": "Gradient dissimilarity B",
+  "diagnostics/delta": "Hessian dissimilarity δ",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+  """A drawn figure; `name` is its files', `alt` says what is on it to who cannot see it."""
+
+  name: str
+  title: str
+  caption: str
+  alt: str
+  drawn: plt.Figure
+
+
+def plain(text: str) -> str:
+  """A text from disk, safe from matplotlib's own markup."""
+  line = " ".join(text.split()).replace("$", r"\$")
+  return f" {line}" if line.startswith("_") else line
+
+
+def tick(value: Any) -> str:
+  """A hyperparameter's value on an axis; None was not given."""
+  return "default" if value is None else plain(str(value))
+
+
+def metric_curves(setting: Setting, what: str) -> Figure | None:
+  """The main metric against rounds, bytes, seconds or virtual seconds; None where that was not measured."""
+  drawn = _curves(
+    setting, setting.metric.column, setting.metric.axis, what, setting.metric.factor, target=True
+  )
+  if drawn is None:
+    return None
+  title = f"{setting.metric.name.capitalize()} against {_axis_word(what)}"
+  seeds = max(len(m.best.runs) for m in setting.methods)
+  said = f"Mean and one standard deviation over {seeds} seeds." if seeds > 1 else "One seed."
+  if contents.baseline(setting):
+    said += " The thin line is FedAvg’s final value."
+  if what == "seconds":
+    said += " The first round includes the time to build the computation; evaluation is left out."
+  return Figure(
+    f"{setting.metric.name.replace(' ', '_')}_{what}", title, said, alt(title, setting), drawn
+  )
+
+
+def column_curves(setting: Setting, column: str) -> Figure | None:
+  """Any other column against rounds, as a moving mean: from round to round they jump."""
+  label = COLUMN_LABELS.get(column, column.replace("_", " "))
+  longest = max(len(measures.curve(m.best.runs, column).rounds) for m in setting.methods)
+  window = max(1, longest // SMOOTH)
+  drawn = _curves(setting, column, label, "rounds", 1.0, target=False, window=window)
+  title = f"{label} against rounds"
+  name = column.replace("/", "_")
+  said = f"Mean of {window} values at a time; faint: each of them." if window > 1 else ""
+  return Figure(name, title, said, alt(title, setting), drawn) if drawn else None
+
+
+def run_curves(
+  lines: Sequence[tuple[str, Mapping[str, np.ndarray]]], column: str, title: str, *, log: bool
+) -> plt.Figure:
+  """A column of single runs, (label, columns) each, against rounds; runs of one label look the same."""
+  with plt.rc_context(RC):
+    figure, axes = plt.subplots(figsize=(6.6, 3.9))
+    labels = list(dict.fromkeys(label for label, _ in lines))
+    for label, columns in lines:
+      there, number = np.isfinite(columns[column]), labels.index(label)
+      look = {"color": palette.COLOURS[number % len(palette.COLOURS)],
+              "linestyle": palette.DASHES[number % len(palette.DASHES)]}  # fmt: skip
+      axes.plot(columns["round"][there], columns[column][there], label=plain(label), **look)
+    axes.set_xlabel(X_LABELS["rounds"])
+    axes.set_ylabel(plain(COLUMN_LABELS.get(column, column)))
+    axes.set_yscale("log" if log else "linear")
+    if not log and min(np.nanmin(columns[column]) for _, columns in lines) >= 0:
+      axes.set_ylim(bottom=0)
+    axes.set_title(plain(title))
+    named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    axes.legend(named.values(), named.keys(), loc="center left", bbox_to_anchor=(1.01, 0.5),
+                handlelength=3.4)  # fmt: skip
+  return figure
+
+
+def communication_bars(setting: Setting) -> Figure | None:
+  """Bytes down and up of a client in a round, by method."""
+  sizes = [(m, s) for m in setting.methods if (s := measures.bytes_per_client(m.best.runs))]
+  if not sizes:
+    return None
+  with plt.rc_context(RC):
+    figure, axes = plt.subplots(figsize=(6.4, 1.3 + 0.42 * len(sizes)))
+    largest = max(sum(size) for _, size in sizes) or 1.0
+    for i, (method, (down, up)) in enumerate(sizes):
+      colour = palette.style(method.algo).colour
+      axes.barh(i, down, color=colour, height=0.62)
+      axes.barh(i, up, left=down, color="white", edgecolor=colour, hatch="////", height=0.62)
+      axes.text(
+        down + up + 0.01 * largest, i, contents.show_bytes(down + up), va="center", fontsize=10.5
+      )
+    axes.set_yticks(range(len(sizes)), [plain(m.label) for m, _ in sizes])
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.16 * largest)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: contents.show_bytes(v)))
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("Per client and round: down (solid), up (hatched)")
+    put_title(axes, setting)
+  title = "Communication per client and round"
+  return Figure(
+    "communication", title, "Solid: download. Hatched: upload.", alt(title, setting), figure
+  )
+
+
+def _curves(
+  setting: Setting,
+  column: str,
+  label: str,
+  what: str,
+  factor: float,
+  *,
+  target: bool,
+  window: int = 1,
+) -> plt.Figure | None:
+  lines = [
+    (method, line, x)
+    for method in setting.methods
+    if len((line := measures.curve(method.best.runs, column)).rounds)
+    and (x := measures.spent(method.best.runs, what, line.rounds)) is not None
+  ]
+  if not lines:
+    return None
+  with plt.rc_context(RC):
+    figure, axes = plt.subplots(figsize=(7.2, 4.3))
+    for method, line, x in lines:
+      if window > 1:
+        colour = palette.style(method.algo).colour
+        axes.plot(x, line.mean * factor, color=colour, linewidth=0.6, alpha=0.3)
+        line = measures.smoothed(line, window)
+      _draw_line(axes, method, x, line.mean * factor, line.std * factor)
+    _limit(axes, lines, factor, rising=target and setting.metric.larger_is_better)
+    reference = contents.baseline(setting) if target else None
+    if reference:
+      level = measures.final_spread(reference.best.runs, setting.metric).mean * factor
+      axes.axhline(level, color="#777777", linewidth=0.9, zorder=1)
+    axes.set_xlabel(X_LABELS[what])
+    axes.set_ylabel(plain(label))
+    _format_x(axes, what)
+    put_title(axes, setting)
+    _legend(axes, lines)
+  return figure
+
+
+def _draw_line(
+  axes: Axes, method: Method, x: np.ndarray, mean: np.ndarray, std: np.ndarray
+) -> None:
+  colour, dashes, marker = palette.style(method.algo, method.variant)
+  axes.plot(x, mean, color=colour, linestyle=dashes, marker=marker, markevery=0.1, markersize=6,
+            label=plain(method.label) + (" ×" if method.best.diverged else ""))  # fmt: skip
+  if np.any(std > 0):
+    axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
+  if method.best.diverged:
+    axes.plot(x[-1:], mean[-1:], marker="x", markersize=10, markeredgewidth=2.5, color=colour)
+
+
+def _limit(axes: Axes, lines: Sequence, factor: float, *, rising: bool) -> None:
+  """Gives the room to what is compared: not to what diverges, nor to an accuracy's first tenth of the rounds.
+
+  What spans decades gets a log scale.
+  """
+  calm = [line.mean * factor for method, line, _ in lines if not method.best.diverged]
+  values = np.concatenate(calm or [line.mean * factor for _, line, _ in lines])
+  low, high = float(values.min()), float(values.max())
+  if low > 0 and high > 100 * low and not rising:
+    axes.set_yscale("log")
+    axes.set_ylim(low / 1.3, high * 1.3)
+  elif calm and high > low and (rising or len(calm) < len(lines)):
+    if rising:
+      low = min(float(mean[len(mean) // 10 :].min()) for mean in calm)
+    margin = 0.06 * (high - low) or 0.01
+    axes.set_ylim(low - margin, high + margin)
+
+
+def _legend(axes: Axes, lines: Sequence) -> None:
+  """Beside the plot, from the curve that ends on top to the lowest one."""
+  handles, labels = axes.get_legend_handles_labels()
+  ends = [line.mean[-1] for _, line, _ in lines]
+  order = sorted(range(len(labels)), key=lambda i: -ends[i])
+  axes.legend([handles[i] for i in order], [labels[i] for i in order], loc="center left",
+              bbox_to_anchor=(1.01, 0.5), handlelength=3.4)  # fmt: skip
+
+
+def _format_x(axes: Axes, what: str) -> None:
+  axes.set_xlim(left=0)
+  shown: dict[str, Callable[[float], str]] = {
+    "rounds": lambda v: f"{v:,.0f}",
+    "bytes": contents.show_bytes,
+    "seconds": lambda v: f"{v:g} s",
+    "virtual": lambda v: f"{v:g} s",
+  }
+  axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: shown[what](v)))
+  axes.xaxis.set_major_locator(MaxNLocator(6, integer=what == "rounds"))
+
+
+def put_title(axes: Axes, setting: Setting) -> None:
+  """What a figure taken out of the report must carry with it."""
+  axes.set_title(plain(", ".join([setting.label, *setting.notes])), pad=24)
+  axes.text(
+    0, 1.03, plain(setting.subtitle), transform=axes.transAxes, fontsize=10.5, color="#59636e"
+  )
+
+
+def _axis_word(what: str) -> str:
+  return {"seconds": "training time", "virtual": "simulated time"}.get(what, what)
+
+
+def alt(title: str, setting: Setting) -> str:
+  """What is on a figure, to who cannot see it."""
+  methods = ", ".join(method.label for method in setting.methods)
+  return f"{title} of {methods} on {', '.join([setting.label, *setting.notes])}"

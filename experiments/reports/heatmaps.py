@@ -1,0 +1,91 @@
+"""Heat maps of the final metric where runs differ in one or two hyperparameters."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from experiments.reports import contents, measures
+from experiments.reports.comparison import Cell, Method, Setting, by_task, sorted_values, varying
+from experiments.reports.figures import RC, Figure, plain, tick
+
+
+class _Point(NamedTuple):
+  """A cell, with its setting's values among the coordinates."""
+
+  values: Mapping[str, Any]
+  cell: Cell
+  setting: Setting
+
+
+def heat_maps(settings: Sequence[Setting]) -> Iterator[Figure]:
+  """One for each method: over all settings where that leaves two coordinates, else in each by itself."""
+  for same_task in by_task(settings):
+    for label in dict.fromkeys(m.label for s in same_task for m in s.methods):
+      points = [p for s in same_task for p in _points(s, s.method(label))]
+      if len(varying([p.values for p in points])) > 2:
+        for setting in same_task:
+          yield from _heat_map(label, list(_points(setting, setting.method(label))))
+      else:
+        yield from _heat_map(label, points)
+
+
+def _points(setting: Setting, method: Method | None) -> Iterator[_Point]:
+  for cell in method.cells if method else ():
+    yield _Point({**setting.values, **cell.tuned}, cell, setting)
+
+
+def _heat_map(label: str, points: Sequence[_Point]) -> Iterator[Figure]:
+  names = varying([point.values for point in points])
+  # One value of the setting alone, as alpha, is a trend of all methods together.
+  if not 1 <= len(names) <= 2 or (len(names) == 1 and names[0] in points[0].setting.values):
+    return
+  setting = points[0].setting
+  # A name alone is drawn as one row.
+  y_name, x_name = names if len(names) == 2 else ("", names[0])
+  xs = sorted_values([point.values.get(x_name) for point in points])
+  ys = sorted_values([point.values.get(y_name) for point in points])
+  table = np.full((len(ys), len(xs)), np.nan)
+  texts = np.full(table.shape, "", dtype=object)
+  for values, cell, where in points:
+    at = (ys.index(values.get(y_name)), xs.index(values.get(x_name)))
+    texts[at] = contents.final_text(cell, where).replace(" ± ", "\n± ")
+    if not cell.diverged:
+      table[at] = measures.final_spread(cell.runs, where.metric).mean * where.metric.factor
+  title = f"Final {setting.metric.name} of {label}"
+  over = " and ".join(names)
+  yield Figure(
+    f"heat_{label}", title, f"Over {over}. Light is better; × diverged; empty was not run.",
+    f"{title} over {over} on {setting.values['task']}",
+    _draw(f"{label}: {_where(setting, names)}", table, texts, (x_name, xs), (y_name, ys), setting.metric),
+  )  # fmt: skip
+
+
+def _where(setting: Setting, names: Sequence[str]) -> str:
+  shared = not set(names) & set(setting.values)
+  return ", ".join([setting.label if shared else setting.values["task"], *setting.notes])
+
+
+def _draw(title, table, texts, x_axis, y_axis, metric) -> plt.Figure:
+  (x_name, xs), (y_name, ys) = x_axis, y_axis
+  with plt.rc_context({**RC, "axes.grid": False}):
+    # No smaller than the other figures beside it on the page, where all are as wide.
+    width, height = max(6.4, 2.4 + 1.05 * len(xs)), max(2.6, 1.5 + 0.72 * len(ys))
+    figure, axes = plt.subplots(figsize=(width, height))
+    colours = plt.get_cmap("cividis" if metric.larger_is_better else "cividis_r")
+    image = axes.imshow(table, cmap=colours.with_extremes(bad="#EEEEEE"), aspect="auto")
+    for (i, j), text in np.ndenumerate(texts):
+      value = table[i, j]
+      dark = not np.isnan(value) and sum(image.cmap(image.norm(value))[:3]) < 1.5
+      axes.text(
+        j, i, text, ha="center", va="center", fontsize=10.5, color="white" if dark else "black"
+      )
+    axes.set_xticks(range(len(xs)), [tick(x) for x in xs])
+    axes.set_xlabel(plain(x_name))
+    axes.set_yticks(range(len(ys)) if y_name else [], [tick(y) for y in ys] if y_name else [])
+    axes.set_ylabel(plain(y_name))
+    axes.spines[:].set_visible(False)
+    axes.set_title(plain(title))
+    figure.colorbar(image, ax=axes, label=plain(metric.axis), pad=0.03)
+  return figure

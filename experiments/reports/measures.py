@@ -1,0 +1,238 @@
+"""The numbers of a report: final values, mean curves over seeds, and costs to reach FedAvg's level.
+
+A cell here is the list of its runs, which differ in the seed alone. `std` is that of a sample (n − 1).
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments.runs.folder import LAST_ROUNDS
+from experiments.runs.reader import Run
+
+# Metrics that are better when larger, in the order in which a task's main one is looked for.
+GROWING = ("accuracy", "recall", "precision", "auc", "f1")
+UNHEARD = (
+  "dropped",
+  "late",
+  "stale",
+)  # clients that download the model, and whose update is not used
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+  """The number by which methods are compared: a share of 1, shown in percent, or a loss."""
+
+  column: str
+  larger_is_better: bool
+
+  @property
+  def name(self) -> str:
+    """As a reader knows it."""
+    return self.column.removeprefix("eval/").replace("_", " ")
+
+  @property
+  def axis(self) -> str:
+    """The label of an axis."""
+    return f"Test {self.name} (%)" if self.larger_is_better else f"Test {self.name}"
+
+  @property
+  def factor(self) -> float:
+    """From the measured number to the shown one."""
+    return 100.0 if self.larger_is_better else 1.0
+
+  def show(self, value: float) -> str:
+    """A value as text."""
+    return f"{value * self.factor:.1f}" if self.larger_is_better else f"{value:.4g}"
+
+  def better(self, left: float, right: float) -> bool:
+    """Whether the left value is at least as good."""
+    return left >= right if self.larger_is_better else left <= right
+
+
+class Curve(NamedTuple):
+  """A column over rounds: the mean over seeds, and its standard deviation (zero for one seed)."""
+
+  rounds: np.ndarray
+  mean: np.ndarray
+  std: np.ndarray
+
+
+class Spread(NamedTuple):
+  """Mean and standard deviation over seeds; `std` is nan for one seed."""
+
+  mean: float
+  std: float
+
+
+class Cost(NamedTuple):
+  """What it took to reach a target; None where it was not measured."""
+
+  reached: bool
+  rounds: float
+  bytes: float | None
+  flops: float | None
+  seconds: float | None
+
+
+def main_metric(runs: Sequence[Run]) -> Metric:
+  """The metric all runs have been evaluated by: an accuracy or the like, else the loss.
+
+  A run that diverged before its first evaluation has none, and is not asked.
+  """
+  evaluated = [_evaluated_by(run) for run in runs]
+  shared = set.intersection(*filter(None, evaluated)) if any(evaluated) else set()
+  for word in GROWING:
+    found = [name for name in shared if word in name]
+    if found:
+      return Metric(min(found, key=lambda name: (name != f"eval/{word}", name)), True)
+  if "eval/loss" in shared:
+    return Metric("eval/loss", False)
+  raise ValueError(
+    "metrics.csv should have eval/loss, or a metric such as eval/accuracy; it has neither."
+  )
+
+
+def _evaluated_by(run: Run) -> set[str]:
+  return {
+    name
+    for name, values in run.columns.items()
+    if name.startswith("eval/") and np.any(~np.isnan(values))
+  }
+
+
+def window(rounds: int) -> int:
+  """How many rounds at the end a final value is averaged over: 100, or the second half of a short run."""
+  return min(LAST_ROUNDS, max(1, rounds // 2))
+
+
+def final(run: Run, column: str) -> float:
+  """The mean over the last rounds of a run."""
+  values, rounds = run.columns[column], run.columns["round"]
+  measured = ~np.isnan(values)
+  recent = measured & (rounds > run.rounds - window(run.rounds))
+  return float(np.mean(values[recent] if recent.any() else values[measured][-1:]))
+
+
+def spread(values: Sequence[float]) -> Spread:
+  """Mean and standard deviation of the seeds' values."""
+  return Spread(
+    float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+  )
+
+
+def final_spread(runs: Sequence[Run], metric: Metric) -> Spread:
+  """The final value of a cell."""
+  return spread([final(run, metric.column) for run in runs])
+
+
+def rank(runs: Sequence[Run], metric: Metric) -> tuple[bool, float]:
+  """Sorts cells, the best first: those with a diverged run come last."""
+  if any(run.diverged for run in runs):
+    return True, 0.0
+  value = final_spread(runs, metric).mean
+  return False, -value if metric.larger_is_better else value
+
+
+def smoothed(line: Curve, window: int) -> Curve:
+  """A curve whose every point is the mean of the values around it, fewer of them at the ends."""
+  ones = np.ones(window)
+  there = np.convolve(np.ones(len(line.mean)), ones, "same")
+  mean, std = (np.convolve(values, ones, "same") / there for values in (line.mean, line.std))
+  return Curve(line.rounds, mean, std)
+
+
+def curve(runs: Sequence[Run], column: str) -> Curve:
+  """The mean curve over the rounds in which every seed has a finite value."""
+  values = [_finite_by_round(run, column) for run in runs]
+  rounds = sorted(set.intersection(*(set(v) for v in values))) if values else []
+  table = np.array([[v[r] for r in rounds] for v in values]).reshape(len(values), len(rounds))
+  std = table.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(len(rounds))
+  return Curve(np.array(rounds), table.mean(axis=0), std)
+
+
+def spent(runs: Sequence[Run], what: str, rounds: np.ndarray) -> np.ndarray | None:
+  """What was spent up to each of these rounds, the mean over seeds; None where it was not measured."""
+  series = [so_far(run, what) for run in runs]
+  if any(s is None for s in series):
+    return None
+  return np.mean([np.interp(rounds, run.columns["round"], s) for run, s in zip(runs, series, strict=True)], 0)  # type: ignore[arg-type]  # fmt: skip
+
+
+def so_far(run: Run, what: str) -> np.ndarray | None:
+  """rounds, bytes, upload, flops, seconds (of training) or virtual (seconds) up to each round."""
+  columns = run.columns
+  if what == "rounds":
+    return columns["round"]
+  totals = {"bytes": "bytes/total", "virtual": "virtual/seconds"}
+  if what == "flops":
+    return _flops_so_far(columns)
+  if what in totals:
+    values = columns.get(totals[what])
+    return None if values is None or not np.all(np.isfinite(values)) else values
+  parts = ("bytes/up",) if what == "upload" else ("seconds/store", "seconds/data", "seconds/train")
+  present = [columns[name] for name in parts if name in columns]
+  return np.cumsum(np.nan_to_num(np.sum(present, axis=0), posinf=0.0)) if present else None
+
+
+def _flops_so_far(columns: Mapping[str, np.ndarray]) -> np.ndarray | None:
+  """All clients' operations, from what one of them took in the rounds in which that was counted."""
+  each = columns.get("diagnostics/flops", np.array([np.nan]))
+  counted = np.isfinite(each)
+  if not counted.any():
+    return None
+  per_client = np.interp(columns["round"], columns["round"][counted], each[counted])
+  return np.cumsum(per_client * columns["clients"])
+
+
+def first_round_at(runs: Sequence[Run], metric: Metric, target: float) -> float | None:
+  """The first evaluated round at which the mean curve is at least as good as the target."""
+  rounds, mean, _ = curve(runs, metric.column)
+  hits = [r for r, value in zip(rounds, mean, strict=True) if metric.better(value, target)]
+  return float(hits[0]) if hits else None
+
+
+def cost_to_target(runs: Sequence[Run], metric: Metric, target: float, *, baseline: bool) -> Cost:
+  """What it takes to reach the target, by the three steps of the GHBM paper's appendix C.3.
+
+  The whole run's bytes, FLOPs and training time, times r/T: r is the first round at the target, or T
+  where it is never reached. FedAvg itself, the baseline, counts in full, as in that paper's Table 3.
+  """
+  budget = max(run.rounds for run in runs)
+  diverged = any(run.diverged for run in runs)
+  hit = None if diverged else first_round_at(runs, metric, target)
+  rounds = float(budget) if baseline or hit is None else hit
+  totals = {w: spent(runs, w, np.array([budget])) for w in ("bytes", "flops", "seconds")}
+  used = {w: None if t is None else float(t[0]) * rounds / budget for w, t in totals.items()}
+  return Cost(baseline or hit is not None, rounds, **used)
+
+
+def bytes_per_client(runs: Sequence[Run]) -> tuple[float, float] | None:
+  """Bytes down and up of one client in one round: the median over the rounds."""
+  columns = runs[0].columns
+  if not {"bytes/down", "bytes/up", "clients"} <= set(columns):
+    return None
+  uploading = columns["clients"]
+  downloading = uploading + sum(columns.get(f"clients/{name}", 0) for name in UNHEARD)
+  took_part = uploading > 0
+  down, up = (
+    float(np.median((columns[f"bytes/{way}"] / np.maximum(clients, 1))[took_part]))
+    if took_part.any()
+    else 0.0
+    for way, clients in (("down", downloading), ("up", uploading))
+  )
+  return down, up
+
+
+def _finite_by_round(run: Run, column: str) -> dict[float, float]:
+  """The finite values before the first that is not, by round."""
+  values: dict[float, float] = {}
+  for r, value in zip(run.columns["round"], run.columns.get(column, ()), strict=False):
+    if math.isinf(value):
+      break
+    if not math.isnan(value):
+      values[float(r)] = float(value)
+  return values

@@ -1,0 +1,48 @@
+"""One colour and line style per algorithm, in every figure of every report.
+
+The first colours are those of Okabe and Ito without their yellow, which print loses; readers with any
+colour vision can tell them apart. The others are Paul Tol's, darker or duller. Line styles and markers
+differ too, so that a copy in grey still reads.
+"""
+
+import zlib
+from typing import Any, NamedTuple
+
+from tff_momentum.registry import ALGORITHMS
+
+COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
+FURTHER = ("#882255", "#332288", "#999933", "#AA4499", "#777777", "#661100", "#44AA99")
+DASHES: tuple[Any, ...] = (
+  "-",
+  (0, (5, 1.6)),
+  (0, (6, 1.4, 1.2, 1.4)),
+  (0, (1.4, 1.2)),
+  (0, (7, 1.3, 1.3, 1.3, 1.3, 1.3)),
+)
+MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
+# The methods that papers compare most come first, so that no two of them share a colour.
+FIRST = ("fedavg", "feddyn", "scaffold", "mime", "ghbm", "fedhbm", "fedavgm")
+
+
+class Style(NamedTuple):
+  """How an algorithm's lines look."""
+
+  colour: str
+  dashes: Any
+  marker: str
+
+
+def _place(algo: str) -> int:
+  order = [*FIRST, *(name for name in ALGORITHMS if name not in FIRST)]
+  return order.index(algo) if algo in order else zlib.crc32(algo.encode())
+
+
+def style(algo: str, variant: int = 0) -> Style:
+  """The style of an algorithm; further variants of it differ in the marker."""
+  place = _place(algo)
+  block = place // len(COLOURS)
+  return Style(
+    (*COLOURS, *FURTHER)[place % (len(COLOURS) + len(FURTHER))],
+    DASHES[(place + block) % len(DASHES)],
+    MARKERS[(block + variant) % len(MARKERS)],
+  )

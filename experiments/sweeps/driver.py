@@ -1,0 +1,195 @@
+"""Runs a sweep's cells: only those that are not complete, rung by rung, until done or interrupted."""
+
+import dataclasses
+import fcntl
+import json
+import pathlib
+import shlex
+import signal
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from experiments.cli.flags import UserError
+from experiments.sweeps import halving, outcomes, tables
+from experiments.sweeps.cells import Cell
+from experiments.sweeps.forked_runs import RUN
+from experiments.sweeps.live_table import Board
+from experiments.sweeps.outcomes import Outcome
+from experiments.sweeps.processes import Ended, Job
+
+MAY_CHANGE = ("--total_rounds=", "--max_clients_in_flight=")  # between two starts of one sweep
+
+
+class Pool(Protocol):
+  """Where cells run."""
+
+  @property
+  def running(self) -> list[str]: ...  # noqa: D102
+  @property
+  def free(self) -> int: ...  # noqa: D102
+  @property
+  def jobs(self) -> int: ...  # noqa: D102
+  def start(self, job: Job) -> None: ...  # noqa: D102
+  def ended(self, patience: float) -> list[Ended]: ...  # noqa: D102
+  def interrupt(self) -> None: ...  # noqa: D102
+  def kill(self) -> None: ...  # noqa: D102
+
+
+@dataclasses.dataclass
+class Sweep:
+  """A sweep in its folder.
+
+  Attributes:
+    folder: where cells' folders, logs and tables are.
+    cells: all of them.
+    pool: where they run.
+    metric: what to rank by, None for the task's own.
+    remarks: what the tables should remember.
+    quiet: whether to print nothing but the end.
+  """
+
+  folder: pathlib.Path
+  cells: Sequence[Cell]
+  pool: Pool
+  metric: str | None
+  remarks: Mapping[str, Any]
+  quiet: bool = False
+
+  def __post_init__(self) -> None:
+    self.outcomes: dict[str, Outcome] = {}
+    self._board = Board(self.folder.name, self.cells, quiet=self.quiet)
+    self._interrupts = 0
+
+  def run(self, budgets: Sequence[int | None], keep: int) -> bool:
+    """Runs every cell through its rungs; returns whether it came to the end uninterrupted."""
+    self._lock = lock(self.folder)
+    check_unchanged(self.folder, self.cells)
+    (self.folder / "logs").mkdir(exist_ok=True)
+    self.outcomes = {cell.name: self._outcome(cell, budgets[-1]) for cell in self.cells}
+    self._write()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+      signal.signal(number, self._interrupted)
+    alive = list(self.cells)
+    for rung, rounds in enumerate(budgets):
+      if rung:
+        alive, leaving = halving.survivors(alive, self.outcomes, keep)
+        for cell in leaving:
+          found = self.outcomes[cell.name]
+          if found.state == "done":
+            self.outcomes[cell.name] = dataclasses.replace(found, state="pruned")
+      self._run_rung(alive, rounds)
+      if self._interrupts:
+        break
+    self._write()
+    self._board.finish(self.outcomes)
+    return not self._interrupts
+
+  def _run_rung(self, cells: Sequence[Cell], rounds: int | None) -> None:
+    for cell in cells:
+      self.outcomes[cell.name] = self._outcome(cell, rounds)
+    waiting = deque(cell for cell in cells if not self.outcomes[cell.name].settled)
+    by_name = {cell.name: cell for cell in cells}
+    while self.pool.running or (waiting and not self._interrupts):
+      while waiting and self.pool.free > 0 and not self._interrupts:
+        cell = waiting.popleft()
+        self.outcomes[cell.name] = dataclasses.replace(self.outcomes[cell.name], state="running")
+        self.pool.start(self._job(cell, rounds))
+      for ended in self.pool.ended(patience=0.5):
+        self._record(by_name[ended.name], ended, rounds)
+      self._board.draw(self.outcomes, self.pool.running, len(waiting), self.pool.jobs)
+
+  def _record(self, cell: Cell, ended: Ended, rounds: int | None) -> None:
+    found = self._outcome(cell, rounds)
+    if not found.settled and not self._interrupts:
+      reason = last_words(self.folder / "logs" / f"{cell.name}.log", ended.code)
+      found = dataclasses.replace(found, state="failed", score=None, reason=reason)
+    self.outcomes[cell.name] = found
+    self._board.record(cell.name, found, ended.seconds)
+    self._write()
+
+  def _outcome(self, cell: Cell, rounds: int | None) -> Outcome:
+    return outcomes.outcome(self.folder / cell.name, rounds, self.metric)
+
+  def _job(self, cell: Cell, rounds: int | None) -> Job:
+    return Job(
+      cell.name,
+      [sys.executable, str(RUN), *command_flags(cell, self.folder, rounds), "--quiet"],
+      self.folder / "logs" / f"{cell.name}.log",
+    )
+
+  def _write(self) -> None:
+    tables.write(self.folder, self.cells, self.outcomes, self.remarks)
+
+  def _interrupted(self, number: int, frame: Any) -> None:
+    self._interrupts += 1
+    if self._interrupts == 1:
+      print(
+        "\nStopping: the runs finish their rounds; once more ends them at once.", file=sys.stderr
+      )
+      self.pool.interrupt()
+    else:
+      self.pool.kill()
+
+
+def command_flags(cell: Cell, folder: pathlib.Path, rounds: int | None) -> list[str]:
+  """What `run.py` is told for a cell."""
+  flags = list(cell.flags)
+  if rounds is not None:
+    flags = [flag for flag in flags if not flag.startswith("--total_rounds=")]
+    flags.append(f"--total_rounds={rounds}")
+  return [*flags, f"--root_output_dir={folder}", f"--experiment_name={cell.name}"]
+
+
+def commands(cells: Sequence[Cell], folder: pathlib.Path) -> str:
+  """The command of every cell, a line each."""
+  return "\n".join(
+    shlex.join(["python", "experiments/run.py", *command_flags(cell, folder, None)])
+    for cell in cells
+  )
+
+
+def lock(folder: pathlib.Path) -> Any:
+  """Keeps a second sweep out of the folder for as long as this process lives."""
+  try:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = open(folder / ".lock", "w")  # noqa: SIM115 - held until the process ends
+  except OSError as error:
+    raise UserError(
+      f"{folder} must be a folder that can be written to; {error.strerror}."
+    ) from None
+  try:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except OSError:
+    raise UserError(
+      f"a sweep is running in {folder}; wait for it, or choose another --sweep_name."
+    ) from None
+  return file
+
+
+def check_unchanged(folder: pathlib.Path, cells: Sequence[Cell]) -> None:
+  """Raises `UserError` if a cell that was there before would now be run with other flags."""
+  try:
+    known = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["cells"]
+  except (OSError, ValueError, KeyError):
+    return
+  before = {cell["name"]: set(cell["flags"]) for cell in known}
+  for cell in cells:
+    differing = before.get(cell.name, set(cell.flags)) ^ set(cell.flags)
+    differing = {flag for flag in differing if not flag.startswith(MAY_CHANGE)}
+    if differing:
+      raise UserError(
+        f"{folder} holds a sweep whose cells were run with other flags, {', '.join(sorted(differing))}; "
+        "choose another --sweep_name."
+      )
+
+
+def last_words(log: pathlib.Path, code: int) -> str:
+  """Why a run ended: its sentence for the user, or the last line of its error, or the signal."""
+  text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+  text = text.partition("Exception ignored in")[0]  # what libraries say while Python shuts down
+  said = [line.strip() for line in text.splitlines() if line.strip()]
+  how = f"signal {-code}" if code < 0 else f"exit code {code}"
+  sentences = [line for line in said if line.startswith(f"{RUN.name}: ")]
+  return f"{(sentences or said)[-1]} ({how})" if said else how

@@ -1,0 +1,84 @@
+"""Runs that start warm: forked from a process that has imported TensorFlow and TFF already.
+
+Importing them takes longer than most short runs take to train. Python's own fork server imports them once; it
+has started nothing of TensorFlow's, so a fork of it is as good as a new process, and gives the same bits.
+"""
+
+import multiprocessing
+import os
+import pathlib
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing.context import ForkServerContext
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RUN = ROOT / "experiments" / "run.py"
+IMPORTED = [
+  "experiments.training.experiment",
+  "experiments.sweeps.forked_runs",
+  "matplotlib.pyplot",
+]
+
+
+class Process:
+  """A warm run of `run.py`, with what `subprocess.Popen` offers."""
+
+  def __init__(self, flags: Sequence[str], log: pathlib.Path, environment: Mapping[str, str]):
+    self._process = _server().Process(target=_run, args=(flags, str(log), dict(environment)))
+    self._process.start()
+    self.pid: int = self._process.pid or 0
+
+  def poll(self) -> int | None:
+    """Its exit code, minus the signal's number if one ended it; None while it runs."""
+    return self._process.exitcode
+
+  def wait(self) -> int | None:
+    """Waits until it has ended."""
+    self._process.join()
+    return self._process.exitcode
+
+  def send_signal(self, number: int) -> None:
+    """Sends it a signal."""
+    os.kill(self.pid, number)
+
+
+def start(
+  command: Sequence[str], log: pathlib.Path, environment: Mapping[str, str]
+) -> Process | None:
+  """Starts a command warm, or returns None where that cannot be.
+
+  It must be a run in process: a thread that TFF's own context needs does not survive a fork.
+  """
+  _, script, *flags = command
+  runtimes = {flag for flag in flags if flag.startswith("--runtime=")}
+  if script != str(RUN) or not runtimes <= {"--runtime=inprocess"} or sys.platform != "linux":
+    return None
+  return Process(flags, log, environment)
+
+
+def _server() -> ForkServerContext:
+  context = multiprocessing.get_context("forkserver")
+  context.set_forkserver_preload(IMPORTED)
+  path = os.environ.get("PYTHONPATH", "")
+  if str(ROOT) not in path.split(os.pathsep):  # the server does not inherit sys.path
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), path]).rstrip(os.pathsep)
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+  return context
+
+
+def _run(flags: Sequence[str], log: str, environment: Mapping[str, str]) -> None:
+  """In the new process: what starting `run.py` would do."""
+  from experiments import run
+  from experiments.sweeps import processes
+
+  os.setsid()
+  processes.end_with_parent(os.getppid())
+  signal.signal(signal.SIGINT, signal.default_int_handler)
+  os.environ.update(environment)
+  with open(os.devnull) as nothing, open(log, "wb") as said:
+    for number, file in enumerate((nothing, said, said)):
+      os.dup2(file.fileno(), number)
+  sys.stdin = open(0, closefd=False)  # noqa: SIM115 - multiprocessing has put another in its place
+  sys.argv = ["run.py", *flags]
+  run.main(sys.argv)

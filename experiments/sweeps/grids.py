@@ -1,0 +1,116 @@
+"""Grids as they are written: `beta=0.9,0.99`, `scaffold:option=I,II` for one algorithm, `task:alpha=0,1`.
+
+A name is a hyperparameter of the algorithm, a flag of the run, or an option of the task. A grid without a
+scope holds for every algorithm that has the name.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from absl import flags
+
+from experiments.cli import flags as settings
+from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS, UserError
+from experiments.sweeps import signatures
+
+TASK = (
+  "task"  # the scope that means the task's option, where the algorithm has one of the same name
+)
+# Flags of a run that say where, how and how often, and nothing about the result.
+NOT_FOR_GRIDS = ("task", "algo", "set", "task_set", "list", "help", "root_output_dir", "runtime",
+                 "experiment_name", "devices", "max_clients_in_flight", "quiet", "preset", "scale",
+                 "data_dir", "rounds_per_checkpoint", "keep_checkpoints", "client_states",
+                 "restart", "profile", "lean", "flagfile")  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+  """A name, its values as written, and whom it is for: an algorithm, `task`, or everyone (None)."""
+
+  scope: str | None
+  name: str
+  values: tuple[str, ...]
+
+  def __str__(self) -> str:
+    return f"{self.scope + ':' if self.scope else ''}{self.name}={','.join(self.values)}"
+
+
+def read(text: str, flag: str = "--grid") -> Grid:
+  """Reads one grid; raises `UserError` if it is not one."""
+  left, equals, right = text.partition("=")
+  scope, colon, name = left.rpartition(":")
+  values = split(right)
+  if not equals or not name.isidentifier() or not all(values) or (colon and not scope):
+    raise UserError(
+      f"{flag} takes name=value,value, as in {flag} beta=0.9,0.99, or scaffold:option=I,II for one "
+      f"algorithm; found {text!r}."
+    )
+  if len(set(values)) < len(values):
+    raise UserError(f"{flag} {name} has a value twice: {right}; give each value once.")
+  if name == "seed":
+    raise UserError(f"seeds are given with --seeds=1,2,3, not with {flag}.")
+  return Grid(scope or None, name, values)
+
+
+def split(text: str) -> tuple[str, ...]:
+  """Splits at commas that are outside of brackets: `sgdm(0.9, dampened=True),sgd` are two values."""
+  values, depth = [""], 0
+  for character in text:
+    depth += (character in "([{") - (character in ")]}")
+    if character == "," and depth == 0:
+      values.append("")
+    else:
+      values[-1] += character
+  return tuple(value.strip() for value in values)
+
+
+def flag_of(grid: Grid, task: str, algo: str) -> str | None:
+  """The flag of `run.py` that takes the grid's values, up to the value: `--set=beta=`.
+
+  None if the grid is not for this algorithm; raises `UserError` if it is, and has no meaning.
+  """
+  options, hyperparameters = signatures.of_task(task), signatures.of_algorithm(algo)
+  if grid.scope not in (None, TASK, algo):
+    return None
+  if grid.scope == TASK:
+    if options is not None and grid.name not in options:
+      raise settings.unknown_name(f"the task {task}", grid.name, options)
+    return _task_flag(grid.name)
+  is_hyperparameter = hyperparameters is not None and grid.name in hyperparameters
+  is_option = options is not None and grid.name in options
+  if is_hyperparameter and is_option and grid.scope is None:
+    raise UserError(
+      f"{grid.name} is of the task {task} and of the algorithm {algo}; write {TASK}:{grid.name}=... "
+      f"or {algo}:{grid.name}=..."
+    )
+  if is_hyperparameter:
+    return f"--{grid.name}=" if grid.name in ALGORITHM_FLAGS else f"--set={grid.name}="
+  if grid.scope == algo:
+    raise settings.unknown_name(f"the algorithm {algo}", grid.name, hyperparameters or ())
+  if is_option:
+    return _task_flag(grid.name)
+  return f"--{grid.name}=" if grid.name in run_flags() else None
+
+
+def run_flags() -> list[str]:
+  """The flags of a run that a grid may vary, whatever the task and the algorithm."""
+  defined = flags.FLAGS.flags_by_module_dict()[settings.__name__]
+  own = (*NOT_FOR_GRIDS, *TASK_FLAGS, *ALGORITHM_FLAGS, "seed")
+  return [flag.name for flag in defined if flag.name not in own]
+
+
+def check_used(grids: Sequence[Grid], pairs: Iterable[tuple[str, str]]) -> None:
+  """Raises `UserError` for a grid that no (task, algorithm) takes."""
+  pairs = list(pairs)
+  for grid in grids:
+    if not any(flag_of(grid, task, algo) for task, algo in pairs):
+      algos = sorted({algo for _, algo in pairs})
+      if grid.scope not in (None, TASK):
+        raise UserError(f"--grid {grid} is for {grid.scope}, which is not in the sweep of "
+                        f"{', '.join(algos)}.")  # fmt: skip
+      known = {name for algo in algos for name in signatures.of_algorithm(algo) or ()}
+      raise settings.unknown_name(f"none of {', '.join(algos)}", grid.name, {*known, *run_flags()})
+
+
+def _task_flag(name: str) -> str:
+  return f"--{name}=" if name in TASK_FLAGS else f"--task_set={name}="

@@ -1,0 +1,1 @@
+"""Builds and trains what a run configuration describes."""

@@ -1,0 +1,34 @@
+"""A task's data by reference, for runtimes whose clients train in other processes."""
+
+import ast
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import tasks
+from tasks.task import Task
+from tff_momentum.runtime import DataReference, source
+
+
+def load(name: str, seed: int, options: str) -> Task:
+  """Loads a task where its clients train; `options` is the literal of a dictionary."""
+  return tasks.loader(name)(seed=seed, **ast.literal_eval(options))
+
+
+def by_reference(task: Task, name: str, seed: int, options: Mapping[str, Any]) -> Task:
+  """Returns `task`, made by the loader `name` with these options, with references for data sets."""
+  options = dict(options)
+  if "data_dir" in options:  # other processes may have another working directory
+    options["data_dir"] = os.path.abspath(options["data_dir"])
+  where = source(
+    "experiments.training.remote_data:load", name=name, seed=seed, options=repr(options)
+  )
+
+  def dataset(client: str, client_seed: np.ndarray, batch_size: int) -> DataReference:
+    first, second = (int(part) for part in client_seed)
+    return DataReference(where, client, (first, second), batch_size)
+
+  return dataclasses.replace(task, dataset=dataset)

@@ -1,0 +1,1 @@
+"""Reading, downloading, splitting and batching of data."""

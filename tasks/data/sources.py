@@ -1,0 +1,273 @@
+"""From examples as a data set stores them to a task: read, prepared, cached, batched.
+
+A `Source` says who the clients are and reads their raw examples: TFF's SQLite files (`tff_source`), or a
+generator (`tasks.data.synthetic`). What the examples become is the task's `prepare`, the same for both.
+"""
+
+import collections
+import dataclasses
+import functools
+import pathlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tasks.data import partitions, sqlite
+from tasks.data.batches import Arrays, Batches, Numbered, Preprocess, ordered_batches
+from tasks.data.folders import DataError
+from tasks.task import Defaults, Task
+from tff_momentum import validation
+from tff_momentum.models.model import Model
+
+Raw = Mapping[str, np.ndarray]  # a column for each feature, as the data set stores it
+CACHE_BYTES = 512 * 2**20  # of prepared examples kept in memory
+EVALUATION_BYTES = (
+  16 * 2**20
+)  # of a test batch; what a deep model makes of it is a hundred times that
+DATA = ("real", "synthetic")
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """Clients and their raw examples.
+
+  Attributes:
+    data: "real" or "synthetic".
+    clients: the ids of the training clients.
+    total_examples: what they hold together.
+    read: a training client's examples.
+    read_test: the test examples.
+  """
+
+  data: str
+  clients: Sequence[str]
+  total_examples: int
+  read: Callable[[str], Raw]
+  read_test: Callable[[], Raw]
+
+
+def tff_source(
+  path: pathlib.Path,
+  load: Callable[[], Sequence[Any]],
+  *,
+  splits: tuple[str, str],
+  num_clients: int | None = None,
+  max_examples: int | None = None,
+  max_test_examples: int | None = None,
+) -> Source:
+  """Clients of one of TFF's SQLite files, read by TFF's own loader.
+
+  Args:
+    path: the file.
+    load: calls `tff.simulation.datasets.….load_data`; the first client data it returns is for training,
+      the last for testing. Called when the first client is read.
+    splits: the names of the two in the file.
+    num_clients: keep only so many clients, those with the most examples.
+    max_examples: of each client, its first ones.
+    max_test_examples: about so many, from clients drawn once and for all.
+  """
+  train, test = (sqlite.index(path, split) for split in splits)
+  if num_clients is not None:
+    validation.integer("num_clients", num_clients, at_least=1)
+    if num_clients > len(train.names):
+      raise ValueError(
+        f"num_clients must be at most the {len(train.names)} clients of {path}; found {num_clients}."
+      )
+    train = train.largest(num_clients)
+  if max_examples is not None:
+    validation.integer("max_examples_per_client", max_examples, at_least=1)
+  loaded = functools.cache(functools.partial(_load, path, load))
+  read_train = _lazy(lambda: _reader(path, loaded()[0], train, max_examples))
+  test_clients, each = _test_clients(test, max_test_examples)
+  read_one_test = _lazy(lambda: _reader(path, loaded()[-1], test, each))
+
+  def read_test() -> Raw:
+    rows = [read_one_test(test.ids[int(i)]) for i in test_clients]
+    return {key: column[:max_test_examples] for key, column in _joined(rows).items()}
+
+  sizes = train.sizes if max_examples is None else np.minimum(train.sizes, max_examples)
+  source = Source("real", train.ids, int(sizes.sum()), read_train, read_test)
+  source.read(source.clients[0])  # what is not TFF's data set is found out here, not in round 700
+  return source
+
+
+def _load(path: pathlib.Path, load: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+  try:
+    return load()
+  except (StopIteration, RuntimeError, tf.errors.OpError) as error:
+    raise DataError(
+      f"{path} lacks a split or a client that TFF's loader asks for; delete it, and fetch it again."
+    ) from error
+
+
+def _lazy(make: Callable[[], Callable[[str], Raw]]) -> Callable[[str], Raw]:
+  made = functools.cache(make)
+  return lambda client: made()(client)
+
+
+def _test_clients(test: sqlite.Index, limit: int | None) -> tuple[np.ndarray, int | None]:
+  """Whom to ask for test examples, and for how many each: everybody for all, or a fixed draw."""
+  if limit is None or test.sizes.sum() <= limit:
+    return np.arange(len(test.names)), None
+  each = max(20, -(-2 * limit // len(test.names)))
+  order = np.random.default_rng(0).permutation(len(test.names))
+  enough = np.searchsorted(np.cumsum(np.minimum(test.sizes[order], each)), limit) + 1
+  return order[:enough], each
+
+
+def _reader(
+  path: pathlib.Path, client_data: Any, index: sqlite.Index, limit: int | None
+) -> Callable[[str], Raw]:
+  """Reads a client by TFF's code, traced once for all clients."""
+  open_client = client_data.serializable_dataset_fn
+
+  @tf.function(input_signature=[tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.int64)])
+  def read(client, count):
+    return open_client(client).take(count).batch(count).get_single_element()
+
+  stamp = sqlite.stamp_of(path)
+
+  def read_client(client: str) -> Raw:
+    if not path.exists() or sqlite.stamp_of(path) != stamp:
+      raise DataError(
+        f"{path} was changed or replaced while it is being trained on; put the same file back, and run the "
+        "same command again to go on from the last checkpoint."
+      )
+    count = index.size(client) if limit is None else min(index.size(client), limit)
+    try:
+      columns = read(client, count)
+    except tf.errors.OpError as error:
+      reason = " ".join(error.message.split())[:120]
+      raise DataError(
+        f"Client {client} of {path} cannot be read as this data set ({reason})."
+      ) from error
+    raw = {key: column.numpy() for key, column in columns.items()}
+    found = _length(raw)
+    if found != count:
+      raise DataError(f"Client {client} of {path} should hold {count} examples; found {found}.")
+    return raw
+
+  return read_client
+
+
+def dealt_out(source: Source, num_clients: int, seed: int) -> Source:
+  """The examples of all clients of a source, dealt out at random to so many clients of equal sizes."""
+  pool = _joined([source.read(client) for client in source.clients])
+  count = _length(pool)
+  parts = partitions.iid(np.arange(count), num_clients, seed)
+
+  def read(client: str) -> Raw:
+    return {key: column[parts[int(client)]] for key, column in pool.items()}
+
+  return Source(source.data, Numbered(num_clients), count, read, source.read_test)
+
+
+def last_fifth_for_testing(source: Source, more: Callable[[str], Raw] | None) -> Source:
+  """A source whose clients' last examples, a fifth and at least one of each client's, are for testing.
+
+  Args:
+    source: the clients and their examples.
+    more: a client's further examples, which follow those; clients that have but one in all are left out.
+  """
+  train: dict[str, Raw] = {}
+  test: list[Raw] = []
+  for client in source.clients:
+    own = source.read(client)
+    rows = own if more is None else _joined([own, more(client)])
+    if _length(rows) < 2:
+      continue
+    cut = _length(rows) - max(1, _length(rows) // 5)
+    train[client] = {key: column[:cut] for key, column in rows.items()}
+    test.append({key: column[cut:] for key, column in rows.items()})
+  total = sum(map(_length, train.values()))
+  return Source(source.data, list(train), total, train.__getitem__, lambda: _joined(test))
+
+
+def evaluation_batch(model: Model, wanted: int) -> int:
+  """How many test examples make a batch: as many as wanted, or as fit into memory."""
+  specs = tf.nest.flatten(model.batch_spec)
+  example = sum(np.prod(spec.shape[1:], dtype=int) * spec.dtype.size for spec in specs)
+  return min(wanted, max(1, EVALUATION_BYTES // int(example)))
+
+
+def _joined(rows: Sequence[Raw]) -> Raw:
+  return {key: np.concatenate([row[key] for row in rows]) for key in rows[0]}
+
+
+def _length(raw: Raw) -> int:
+  return len(next(iter(raw.values())))
+
+
+class _Kept:
+  """What was made for the last clients, within a byte budget."""
+
+  def __init__(self, make: Callable[[str], Arrays], budget: int):
+    self._make, self._budget, self._used = make, budget, 0
+    self._kept: collections.OrderedDict[str, Arrays] = collections.OrderedDict()
+    self._lock = threading.Lock()
+
+  def __call__(self, client: str) -> Arrays:
+    with self._lock:
+      if client in self._kept:
+        self._kept.move_to_end(client)
+        return self._kept[client]
+    made = self._make(client)
+    with self._lock:
+      if client not in self._kept:
+        self._kept[client] = made
+        self._used += _bytes(made)
+      while self._used > self._budget and len(self._kept) > 1:
+        self._used -= _bytes(self._kept.popitem(last=False)[1])
+    return made
+
+
+def _bytes(arrays: Arrays) -> int:
+  return sum(array.nbytes for array in tf.nest.flatten(arrays))
+
+
+def task_of(
+  name: str,
+  source: Source,
+  model: Model,
+  prepare: Callable[[Raw], Arrays],
+  defaults: Defaults,
+  details: Mapping[str, Any],
+  *,
+  augment: Preprocess | None = None,
+  finish: Callable[[Any], Any] | None = None,
+) -> Task:
+  """A task of a source.
+
+  Args:
+    name: as `--task` has it.
+    source: where the examples come from.
+    model: what to train.
+    prepare: raw examples -> arrays (x, y), in as few bytes as will do: they are kept in memory.
+    defaults: of the run's flags.
+    details: for `config.json`.
+    augment: (training batch of these arrays, seed) -> the model's batch.
+    finish: test batch -> the model's batch; without either, the arrays are the model's batch.
+  """
+  first = prepare(source.read(source.clients[0]))
+  spec = tf.nest.map_structure(lambda a: tf.TensorSpec(a.shape[1:], a.dtype), first)
+  if augment is None and finish is not None:
+    augment = lambda batch, seed: finish(batch)  # noqa: E731
+  batches = Batches(spec, augment)
+  kept = _Kept(lambda client: prepare(source.read(client)), CACHE_BYTES)
+  test = functools.cache(lambda: prepare(source.read_test()))
+  return Task(
+    name=name,
+    model=model,
+    clients=source.clients,
+    dataset=lambda client, seed, size: batches(kept(client), seed, size),
+    evaluation=lambda batch_size: ordered_batches(
+      test(), evaluation_batch(model, batch_size), finish
+    ),
+    total_examples=source.total_examples,
+    defaults=defaults,
+    data=source.data,
+    details={"data": source.data, "num_clients": len(source.clients), **details},
+  )

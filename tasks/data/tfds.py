@@ -1,0 +1,85 @@
+"""Data sets of TFDS as arrays, read by TFDS's own code."""
+
+import pathlib
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from tasks.data import downloads
+from tasks.data.folders import DataError, missing
+
+
+class Part(NamedTuple):
+  """The images of a split as they are stored, and their labels."""
+
+  images: np.ndarray
+  labels: np.ndarray
+
+
+class ImageData(NamedTuple):
+  """An image classification data set."""
+
+  train: Part
+  test: Part
+  classes: int
+
+
+def builder(name: str, root: pathlib.Path) -> Any:
+  """TFDS's builder of a data set, fetched and prepared if need be."""
+  folder = root / "tfds"
+  try:
+    made = tfds.builder(name, data_dir=str(folder), try_gcs=False)
+  except (tfds.core.DatasetNotFoundError, ValueError) as error:
+    raise DataError(
+      f"There is no TFDS data set {name!r}: expected a name such as mnist, cifar10 or svhn_cropped."
+    ) from error
+  if not made.info.splits:
+    reason = downloads.offline()
+    if reason:  # TFDS would try for minutes
+      raise missing(f"TFDS's {name}", folder / name, reason)
+    try:
+      made.download_and_prepare()
+    except Exception as error:  # whatever TFDS's many downloaders raise
+      reason = " ".join(str(error).split())[:80] or type(error).__name__
+      raise missing(f"TFDS's {name}", folder / name, reason) from error
+  return made
+
+
+def read(name: str, root: pathlib.Path) -> ImageData:
+  """All images of the training and the test split."""
+  made = builder(name, root)
+  features, splits = made.info.features, made.info.splits
+  if "image" not in features or "label" not in features:
+    raise DataError(
+      f"TFDS's {name} is no image classification data set: expected the features image and label; found "
+      f"{', '.join(features)}."
+    )
+  test = next((split for split in ("test", "validation") if split in splits), None)
+  if "train" not in splits or test is None:
+    raise DataError(
+      f"TFDS's {name} needs the splits train and test (or validation); found {', '.join(splits)}."
+    )
+  if None in features["image"].shape:
+    raise DataError(
+      f"TFDS's {name} has images of many sizes ({features['image'].shape}); expected one size."
+    )
+  return ImageData(_part(made, "train"), _part(made, test), features["label"].num_classes)
+
+
+def _part(made: Any, split: str) -> Part:
+  expected = made.info.splits[split].num_examples
+  try:
+    data = made.as_dataset(split=split, shuffle_files=False, batch_size=-1)
+    part = Part(data["image"].numpy(), data["label"].numpy().astype(np.int32))
+  except (tf.errors.OpError, OSError) as error:
+    reason = " ".join(str(getattr(error, "message", error)).split())[:120]
+    raise DataError(
+      f"The split {split} of {made.data_path} cannot be read ({reason}); delete it, and fetch it again."
+    ) from error
+  if len(part.labels) != expected:
+    raise DataError(
+      f"The split {split} of {made.data_path} should hold {expected} examples; found {len(part.labels)}."
+    )
+  return part

@@ -1,0 +1,98 @@
+"""Linear regression on a small table: a fixed fifth for testing, the rest split over clients."""
+
+import numpy as np
+import tensorflow as tf
+
+from tasks.data import partitions
+from tasks.data.batches import ArrayClients, ordered_batches
+from tasks.task import Defaults, Task
+from tff_momentum import validation
+from tff_momentum.models.keras import from_keras
+from tff_momentum.models.model import Model
+
+
+def linear(features: int) -> "tf.keras.Model":
+  """Linear regression, from zero."""
+  return tf.keras.Sequential(
+    [tf.keras.layers.Dense(1, kernel_initializer="zeros", input_shape=(features,))]
+  )
+
+
+def mlp(features: int) -> "tf.keras.Model":
+  """One hidden layer of 32."""
+  return tf.keras.Sequential(
+    [
+      tf.keras.layers.Dense(32, activation="relu", input_shape=(features,), name="hidden"),
+      tf.keras.layers.Dense(1),
+    ]
+  )
+
+
+MODELS = {"linear": (linear, None), "mlp": (mlp, "hidden")}
+
+
+def regression_task(
+  name: str,
+  features: np.ndarray,
+  target: np.ndarray,
+  *,
+  seed: int,
+  num_clients: int,
+  similarity: float,
+  model: str,
+  data: str,
+  client_learning_rate: float,
+) -> Task:
+  """A task of a table of numbers; features and target are standardised by the training part.
+
+  Clients hold neighbours in the order of the target, or random rows, or a mixture (`similarity`, in
+  percent). The loss is the mean squared error; `r2` is the share of the test targets' variance explained.
+  """
+  validation.one_of("model", model, MODELS)
+  test = np.zeros(len(target), bool)
+  test[np.random.default_rng(0).permutation(len(target))[: round(len(target) / 5)]] = True
+  x = _standardise(features, ~test).astype(np.float32)
+  y = _standardise(target[:, None], ~test).astype(np.float32)
+  parts = partitions.sorted_similarity(y[~test, 0], num_clients, similarity, seed)
+  clients = ArrayClients.of((x[~test], y[~test]), parts)
+  return clients.task(
+    name,
+    _model(model, x.shape[1], float(np.var(y[test])), seed),
+    lambda batch_size: ordered_batches((x[test], y[test]), batch_size),
+    Defaults(
+      total_rounds=100,
+      clients_per_round=min(10, num_clients),
+      client_batch_size=10,
+      client_learning_rate=client_learning_rate,
+    ),
+    {"num_clients": num_clients, "similarity": similarity, "model": model},
+    data,
+  )
+
+
+def _standardise(table: np.ndarray, train: np.ndarray) -> np.ndarray:
+  scale = table[train].std(axis=0)
+  return (table - table[train].mean(axis=0)) / np.where(scale > 0, scale, 1)
+
+
+def _model(name: str, features: int, variance: float, seed: int) -> Model:
+  build, penultimate = MODELS[name]
+
+  def loss(labels, predictions):
+    return tf.reduce_mean(tf.square(labels - predictions))
+
+  def r2(labels, predictions):
+    # Its mean over the test set is 1 − Σ(y − p)² / Σ(y − ȳ)².
+    return 1 - tf.square(labels - predictions) / variance
+
+  return from_keras(
+    lambda: build(features),
+    loss=loss,
+    batch_spec=(
+      tf.TensorSpec([None, features], tf.float32),
+      tf.TensorSpec([None, 1], tf.float32),
+    ),
+    metrics={"r2": r2},
+    seed=seed,
+    penultimate=penultimate,
+  )

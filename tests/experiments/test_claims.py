@@ -1,0 +1,138 @@
+"""Claims name what exists, are tuned and judged as the protocol says, and their page says what was seen."""
+
+import subprocess
+import sys
+
+import pytest
+
+from experiments.claim_trials import expectations, protocol, results_page
+from experiments.claim_trials.protocol import Arm, Claim, Panel, Results, Setting
+from experiments.claim_trials.registry import CLAIMS, QUICK
+from experiments.cli import flags, presets
+from experiments.runs import reader
+from experiments.sweeps.cells import cells_of
+from tests import ROOT
+from tests.helpers.report_runs import write_run
+
+PANEL = Panel(
+  Setting("s", "a setting", "digits", (), rounds=4, seeds=(1, 2, 3)),
+  (Arm("A", "fedavg"), Arm("B", "scaffold")),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def defined_flags():
+  if "task" not in flags.FLAGS:
+    flags.define_flags()
+
+
+def results(tmp_path, a, b, **columns):
+  """Final accuracies by seed, of two methods."""
+  made = {
+    ("s", label): [
+      reader.read(write_run(tmp_path, algo, [0.1, 0.2, final, final], seed=seed, **columns))
+      for seed, final in enumerate(finals, 1)
+    ]
+    for label, algo, finals in (("A", "fedavg", a), ("B", "scaffold", b))
+  }
+  tuned = {key: {"client_learning_rate": "0.1"} for key in made}
+  return Results(made, tuned, {key: [] for key in made})
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.name)
+def test_a_claim_names_methods_hyperparameters_and_presets_that_exist(claim):
+  for panel in claim.panels:
+    assert len(panel.setting.seeds) >= 3
+    assert protocol.TUNING_SEED not in panel.setting.seeds
+    for arm in panel.arms:
+      assert cells_of([protocol._with_seeds(protocol._entry(panel.setting, arm, "data"), (0,))])
+  assert len(claim.axes) == len(claim.panels)
+  assert presets.names(claim.presets)
+
+
+def test_methods_of_a_panel_share_the_setting_s_grid():
+  for claim in CLAIMS.values():
+    for panel in claim.panels:
+      entries = [protocol._entry(panel.setting, arm, "data") for arm in panel.arms]
+      for name, values in panel.setting.grid.items():
+        assert all(
+          grid.values == values for e in entries for grid in e.grids if grid.name == name
+        ), claim
+
+
+def test_to_beat_is_to_be_better_in_every_seed(tmp_path):
+  look = expectations.beats(PANEL, "A", "B")
+  assert look(results(tmp_path / "1", [0.9, 0.8, 0.7], [0.8, 0.7, 0.6])).seen
+  lost_one = look(results(tmp_path / "2", [0.9, 0.8, 0.5], [0.8, 0.7, 0.6]))
+  assert not lost_one.seen
+  assert "better in 2 of 3 seeds" in lost_one.text
+  assert not look(results(tmp_path / "3", [0.9] * 3, [0.9] * 3)).seen  # equal is not better
+
+
+def test_at_least_allows_for_a_point(tmp_path):
+  look = expectations.at_least(PANEL, "A", "B")
+  assert look(results(tmp_path / "1", [0.895] * 3, [0.9] * 3)).seen
+  assert not look(results(tmp_path / "2", [0.85] * 3, [0.9] * 3)).seen
+
+
+def test_sooner_needs_the_mean_and_most_seeds(tmp_path):
+  look = expectations.sooner(PANEL, "A", "B", 0.5)
+  assert look(results(tmp_path / "1", [0.9] * 3, [0.3] * 3)).seen
+  assert not look(results(tmp_path / "2", [0.9, 0.3, 0.3], [0.3, 0.9, 0.9])).seen
+
+
+def test_cost_is_counted_to_the_other_s_final_value(tmp_path):
+  found = results(tmp_path, [0.9] * 3, [0.2] * 3)  # A is at 0.2 in round 2; so is B
+  assert not expectations.cheaper(PANEL, "A", "B", "bytes", 0.5)(found).seen
+  assert expectations.cheaper(PANEL, "A", "B", "bytes", 1.0)(found).seen
+  never = expectations.cheaper(PANEL, "B", "A", "bytes", 0.5)(found)
+  assert not never.seen
+  assert "never reaches" in never.text
+
+
+def test_the_page_gives_verdicts_numbers_and_figures(tmp_path):
+  claim = Claim(
+    "demo", "A is better than B.", "[000] Table 1", (PANEL,),
+    (expectations.beats(PANEL, "A", "B"), expectations.beats(PANEL, "B", "A")),
+    checked="the oracle.", presets="ghbm/table1",
+  )  # fmt: skip
+  found = results(tmp_path / "runs", [0.9, 0.8, 0.7], [0.8, 0.7, 0.6])
+  results_page.write(tmp_path / "RESULTS.md", [claim], [CLAIMS["tau"]], found, {"s": 0.5}, "")
+  text = (tmp_path / "RESULTS.md").read_text()
+  for part in ("holds in part", "✓", "✗", "80.0 ± 10", "results/demo.png", "claims.py demo",
+               "the oracle", "client_learning_rate 0.1",
+               "| tau | [000] Figure 1 | not tried yet |"):  # fmt: skip
+    assert part in text
+  assert (tmp_path / "results" / "demo.png").stat().st_size > 5000
+
+
+def test_a_try_out_is_short_and_keeps_the_protocol():
+  for name in QUICK:
+    for panel in CLAIMS[name].panels:
+      short = protocol.quick(panel).setting
+      assert short.rounds <= panel.setting.rounds // 5
+      assert short.seeds == panel.setting.seeds
+      assert not panel.setting.needs_data
+
+
+def test_the_best_point_of_the_grid_is_taken_and_an_end_is_told(tmp_path):
+  entry = protocol._entry(PANEL.setting, PANEL.arms[0], None)
+  cells = cells_of([protocol._with_seeds(entry, (0,))])
+  for cell, final in zip(cells, (0.5, 0.6, 0.7, 0.9), strict=True):
+    write_run(tmp_path, "fedavg", [0.1, final, final], name=cell.name)
+  best = protocol._best(tmp_path, cells)
+  assert best.values == {"client_learning_rate": "0.3"}
+  assert protocol._edges(entry, best.values) == ["client_learning_rate"]
+
+
+@pytest.mark.parametrize(
+  ("arguments", "said"),
+  [(["taw"], "did you mean tau"), (["--jobs=0"], "--jobs must be at least 1")],
+)
+def test_a_mistake_is_answered_with_a_sentence(arguments, said):
+  done = subprocess.run(
+    [sys.executable, "experiments/claims.py", *arguments], cwd=ROOT, capture_output=True, text=True
+  )
+  assert done.returncode == 2
+  assert said in done.stderr
+  assert "Traceback" not in done.stderr

@@ -1,0 +1,45 @@
+"""Data that Ray's actors read themselves: found by name, from any process."""
+
+import dataclasses
+import os
+import pathlib
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from tests.helpers import harness
+
+
+@dataclasses.dataclass
+class Clients:
+  """Clients with `examples` examples each; leaves a mark in `marks` and takes its time, if asked to."""
+
+  examples: int
+  marks: str
+  seconds: float
+
+  def dataset(self, client: str, seed: np.ndarray, batch_size: int) -> tf.data.Dataset:
+    if client == "broken":
+      return _broken(batch_size)
+    if self.marks:
+      (pathlib.Path(self.marks) / f"{client}-{os.getpid()}").touch()
+    time.sleep(self.seconds)
+    rng = np.random.default_rng([int(client), *(int(part) for part in seed)])
+    x = rng.normal(int(client), 1.0, (self.examples, harness.FEATURES)).astype(np.float32)
+    y = rng.integers(0, harness.CLASSES, self.examples).astype(np.int32)
+    return tf.data.Dataset.from_tensor_slices((x, y)).batch(batch_size)
+
+
+def _broken(batch_size: int) -> tf.data.Dataset:
+  def complain(x, y):
+    with tf.control_dependencies([tf.debugging.assert_less(y, 0, message="bad label")]):
+      return tf.identity(x), y
+
+  return (
+    tf.data.Dataset.from_tensor_slices(harness.client_examples(0)).map(complain).batch(batch_size)
+  )
+
+
+def load(examples: int, marks: str = "", seconds: float = 0.0) -> Clients:
+  return Clients(examples, marks, seconds)

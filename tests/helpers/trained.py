@@ -1,0 +1,39 @@
+"""Runs of the product that tests share: a process takes seconds to build, and many tests want the same."""
+
+import functools
+
+from tests.helpers import harness
+from tests.oracle import base_optimizers as base
+from tff_momentum import algorithms
+from tff_momentum.client import LocalWork
+from tff_momentum.processes.process import build_process
+
+EVERYONE = (tuple(range(len(harness.SIZES))),) * 3
+WORK = (("epochs", 2), ("weight_decay", 0.1))
+ONE_STEP = (("steps", 1), ("weight_decay", 0.1))
+BASES = {
+  "sgd": base.sgd(),
+  "sgdm(0.8)": base.sgdm(0.8),
+  "sgdm(0.8, dampened=True)": base.sgdm(0.8, dampened=True),
+  "rmsprop(0.9, epsilon=0.01)": base.rmsprop(0.9, 0.01),
+  "adagrad(epsilon=0.01, v0=0.5)": base.adagrad(0.01, 0.5),
+  "adam(0.9, 0.99, epsilon=0.01)": base.adam(0.9, 0.99, 0.01),
+}  # the product's text, and the oracle's optimizer
+
+
+@functools.cache
+def process(name, *, work=WORK, model=harness.softmax_model, **hyperparameters):
+  """The compiled algorithm of this name; `work` is pairs, so that it can be a key."""
+  algorithm = algorithms.builder(name)(**hyperparameters)
+  return build_process(algorithm, model(), work=LocalWork(**dict(work)))
+
+
+@functools.cache
+def run(name, *, cohorts=None, dataset=harness.client_dataset, **rest) -> harness.Run:
+  """Three rounds on the small problem, unless told otherwise."""
+  return harness.run_process(process(name, **rest), cohorts or harness.COHORTS, dataset=dataset)
+
+
+def assert_same(left: harness.Run, right: harness.Run, tolerance=2e-6) -> None:
+  """The same models after every round, up to the rounding of float32."""
+  harness.assert_same_models(left.x, right.x, tolerance)

@@ -1,0 +1,221 @@
+"""The Ray runtime on a real cluster of three nodes on this machine."""
+
+import logging
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests.helpers import harness, ray_endings
+from tff_momentum import algorithms
+from tff_momentum.processes.process import ClientInput, build_process
+from tff_momentum.runtime import DataReference, client_labels, set_execution_context, source
+
+ray = pytest.importorskip("ray")
+from ray.cluster_utils import Cluster  # noqa: E402
+
+from tests import ROOT  # noqa: E402
+from tff_momentum.runtime.ray import executor, wire  # noqa: E402
+
+LOADER = "tests.helpers.ray_problem:load"
+STARTUP_SECONDS = 500
+# Loopback too, but Ray takes 127.0.0.1 for the address that other machines see.
+NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "node_ip_address": "127.0.0.2"}
+FEDAVG = algorithms.fedavg(client_learning_rate=0.1)
+SCAFFOLD = algorithms.scaffold(client_learning_rate=0.1, num_clients=8)
+
+
+def _by_reference(examples: int, **options):
+  return lambda i, t: DataReference(source(LOADER, examples=examples, **options), str(i), (t, i), 3)
+
+
+def _by_value(i: int, t: int) -> tf.data.Dataset:
+  return harness.client_dataset(i % len(harness.SIZES))
+
+
+def _run(algorithm, data, clients: int, rounds: int = 2):
+  """The outputs of all rounds as NumPy arrays."""
+  process = build_process(algorithm, harness.softmax_model())
+  state = process.initialize()
+  kept = [process.initial_client_state([0, i]) for i in range(clients)]
+  outputs = []
+  for t in range(rounds):
+    cohort = [ClientInput(np.array([t, i], np.int32), kept[i], data(i, t)) for i in range(clients)]
+    state, kept, metrics = process.next(state, cohort)
+    outputs.append((state, kept, metrics))
+  return tf.nest.map_structure(np.asarray, outputs)
+
+
+def _assert_same_bits(expected, found):
+  tf.nest.map_structure(
+    lambda a, b: np.testing.assert_array_equal(a, b, strict=True), expected, found
+  )
+
+
+@pytest.fixture(scope="module")
+def cluster():
+  before = {process.pid for process in psutil.Process().children(recursive=True)}
+  made = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+  for _ in range(2):
+    made.add_node(**NODE)
+  yield made
+  started = [p for p in psutil.Process().children(recursive=True) if p.pid not in before]
+  made.shutdown()
+  _, alive = psutil.wait_procs(started, timeout=60)
+  assert not alive
+
+
+@pytest.fixture(scope="module")
+def context(cluster):
+  made = executor.create_ray_context(cluster.address, startup_seconds=STARTUP_SECONDS)
+  yield made
+  made.executor.close()
+
+
+@pytest.fixture
+def on_ray(context):
+  """Runs a function on the cluster; outside of it computations run in process."""
+
+  def run(function, *args, **kwargs):
+    tff.framework.set_default_context(context)
+    try:
+      return function(*args, **kwargs)
+    finally:
+      set_execution_context("inprocess")
+
+  return run
+
+
+@pytest.mark.parametrize(
+  "leaf",
+  [tf.constant([1.5, -2.0]), tf.constant(3), tf.constant(["a", "bc"]), tf.constant(b"\xff")],
+  ids=["floats", "scalar", "texts", "bytes"],
+)
+def test_tensors_travel(leaf):
+  back = wire.decode(wire.encode(leaf))
+  assert back.dtype == leaf.dtype
+  np.testing.assert_array_equal(back.numpy(), leaf.numpy())
+
+
+def test_data_sets_travel_by_value_and_by_reference():
+  spec = harness.client_dataset(0).element_spec
+  for data, variant in [
+    (harness.client_dataset(0), harness.client_dataset(0)._variant_tensor),
+    (_by_reference(10)(1, 2).resolve(), _by_reference(10)(1, 2)),
+  ]:
+    back = tf.data.experimental.from_variant(wire.decode(wire.encode(variant)), spec)
+    for expected, found in zip(data, back, strict=True):
+      _assert_same_bits(expected, found)
+
+
+def test_in_process_a_reference_stands_for_its_data():
+  reference = _by_reference(10)
+  expected = _run(FEDAVG, lambda i, t: reference(i, t).resolve(), 3)
+  _assert_same_bits(expected, _run(FEDAVG, reference, 3))
+
+
+@pytest.mark.slow
+def test_every_node_has_an_actor(cluster, context):
+  assert len(context.executor.actors) == 3
+  assert len({place.partition("node ")[2][:8] for place in context.executor.actors.values()}) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", [FEDAVG, SCAFFOLD], ids=["fedavg", "scaffold"])
+@pytest.mark.parametrize("data", [_by_value, _by_reference(10)], ids=["by_value", "by_reference"])
+def test_same_bits_as_in_process(on_ray, algorithm, data):
+  _assert_same_bits(_run(algorithm, data, 8), on_ray(_run, algorithm, data, 8))
+
+
+@pytest.mark.slow
+def test_bytes_do_not_grow_with_the_data_nor_functions_with_the_rounds(on_ray, context):
+  shipped = []
+  for examples in (10, 10_000):
+    on_ray(_run, SCAFFOLD, _by_reference(examples), 4, rounds=2)
+    shipped.append(context.last_round_bytes)
+  few, many = shipped
+  assert many.functions == 0  # the second round sends none
+  assert (few.shared, few.results) == (many.shared, many.results)
+  assert abs(few.clients - many.clients) < 4 * 8  # the digits of the number of examples
+  on_ray(_run, SCAFFOLD, lambda i, t: _by_reference(10_000)(i, t).resolve(), 4, rounds=1)
+  assert context.last_round_bytes.clients > 4 * 10_000 * 16  # by value they do
+
+
+@pytest.mark.slow
+def test_an_error_names_the_client_and_the_operation(on_ray):
+  def data(i, t):
+    name = "broken" if i == 2 else str(i)
+    return DataReference(source(LOADER, examples=10), name, (t, i), 3)
+
+  def run():
+    with client_labels(lambda i: f"client number {i}"):
+      _run(FEDAVG, data, 4)
+
+  with pytest.raises(
+    tf.errors.InvalidArgumentError, match=r"(?s)client number 2 failed in.*bad label"
+  ):
+    on_ray(run)
+
+
+@pytest.mark.slow
+def test_a_node_killed_in_mid_round_changes_nothing(cluster, context, on_ray, tmp_path, caplog):
+  data = _by_reference(10, marks=str(tmp_path), seconds=1.0)
+  expected = _run(SCAFFOLD, _by_reference(10), 8, rounds=1)
+
+  def kill_when_started():
+    while not any(tmp_path.iterdir()):
+      time.sleep(0.05)
+    here = ray.get_runtime_context().get_node_id()
+    node = next(node for node in cluster.worker_nodes if node.node_id != here)
+    cluster.remove_node(node, allow_graceful=False)
+
+  killer = threading.Thread(target=kill_when_started)
+  killer.start()
+  with caplog.at_level(logging.WARNING, logger="absl"):
+    found = on_ray(_run, SCAFFOLD, data, 8, rounds=1)
+  killer.join()
+  _assert_same_bits(expected, found)
+  assert len(context.executor.actors) == 2
+  assert "Lost the Ray actor in process" in caplog.text
+  assert "clients of this round run again in the 2 that are left" in caplog.text
+  ran = [mark.name.partition("-")[0] for mark in tmp_path.iterdir()]
+  assert len(ran) >= len(set(ran)) == 8
+
+
+@pytest.mark.slow
+def test_no_actor_left_is_one_clear_error(context, on_ray):
+  for actor in list(context.executor.actors):
+    ray.kill(actor)
+  with pytest.raises(RuntimeError, match="found none left: 3 were lost"):
+    on_ray(_run, FEDAVG, _by_value, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", list(ray_endings.ENDINGS))
+def test_a_cluster_of_our_own_ends_with_the_program(ending, tmp_path):
+  output = pathlib.Path(tmp_path, "output")
+  with output.open("w") as file:
+    subprocess.run(
+      [sys.executable, "-m", "tests.helpers.ray_endings", ending],
+      cwd=ROOT, stdout=file, stderr=subprocess.DEVNULL, timeout=600,
+    )  # fmt: skip
+  started = [int(pid) for pid in output.read_text().splitlines()[0].split()]
+  assert len(started) >= 4
+  deadline = time.monotonic() + 60
+  while (alive := list(filter(_is_alive, started))) and time.monotonic() < deadline:
+    time.sleep(0.2)
+  assert not alive
+
+
+def _is_alive(pid: int) -> bool:
+  try:
+    return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+  except psutil.NoSuchProcess:
+    return False

@@ -1,0 +1,69 @@
+"""XLA compiles recurrent gradient functions of known shapes, and nothing else."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_momentum import runtime
+from tff_momentum.runtime.rewrite import tff_graphs
+
+VECTOR = tff.TensorType(np.float32, [3])
+DATA = tff.SequenceType(tff.TensorType(np.float32, [None, 3]))
+
+
+def _computation(batch: int | None, recurrent: bool):
+  @tf.function(autograph=False)
+  def tfm_gradient(w, x):
+    if recurrent:
+      w = tf.while_loop(
+        lambda i, w: i < 5, lambda i, w: (i + 1, tf.tanh(w)), (0, w), maximum_iterations=5
+      )[1]
+    return tf.reduce_mean(x * w, axis=0)
+
+  @tff.tensorflow.computation(VECTOR, DATA)
+  def train(w, data):
+    def step(w, x):
+      return w - 0.1 * tfm_gradient(w, tf.ensure_shape(x, [batch, 3]))
+
+    return data.reduce(w, step)
+
+  return train
+
+
+def _marked(computation, mode) -> int:
+  proto = tff.framework.ConcreteComputation.get_proto(computation)
+  with tff_graphs.using(tff_graphs.Options(compile=mode)):
+    library = tff_graphs.prepare(proto).graph_def.library.function
+  return sum(function.attr["_XlaMustCompile"].b for function in library)
+
+
+@pytest.mark.parametrize(
+  ("batch", "recurrent", "mode", "expected"),
+  [
+    (4, True, "auto", 1),
+    (4, True, "off", 0),
+    (4, False, "auto", 0),
+    (4, False, "on", 1),
+    (None, True, "auto", 0),
+    (None, True, "on", 0),
+  ],
+)
+def test_the_rule(batch, recurrent, mode, expected):
+  assert _marked(_computation(batch, recurrent), mode) == expected
+
+
+def test_compiled_and_plain_gradients_agree():
+  computation = _computation(4, recurrent=True)
+  data = tf.data.Dataset.from_tensor_slices(np.ones([8, 3], np.float32)).batch(4)
+  results = []
+  for mode in ("off", "auto"):
+    context = runtime.create_inprocess_context("cpu", compile=mode)
+    with tff.framework.get_context_stack().install(context):
+      results.append(computation(np.arange(3, dtype=np.float32), data))
+  np.testing.assert_allclose(results[0], results[1], rtol=1e-6)
+
+
+def test_an_unknown_mode_is_refused():
+  with pytest.raises(ValueError, match="Expected compile to be"):
+    runtime.create_inprocess_context("cpu", compile="sometimes")

@@ -1,0 +1,42 @@
+"""What needs processes of its own: how TFF's worker ends, and how clients spread over devices."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests import ROOT
+from tests.helpers import worker_endings
+from tff_momentum import runtime
+
+
+def _run(module: str) -> subprocess.CompletedProcess:
+  return subprocess.run(
+    [sys.executable, "-m", module], cwd=ROOT, capture_output=True, text=True, timeout=300
+  )
+
+
+@pytest.mark.slow
+def test_the_worker_ends_with_its_program():
+  done = _run("tests.helpers.worker_endings")
+  assert done.returncode == 0, done.stderr
+  lines = [line.split() for line in done.stdout.splitlines()]
+  assert [(name, left) for name, _, left, *_ in lines] == [(e, "0") for e in worker_endings.ENDINGS]
+  assert "Exception ignored" not in done.stderr
+
+
+def test_a_worker_that_does_not_come_up_is_reported():
+  with pytest.raises(RuntimeError, match=r"answer on port \d+ within 0 s.*inprocess"):
+    runtime.create_worker_context(startup_seconds=0.0)
+
+
+@pytest.mark.slow
+def test_logical_devices_share_the_clients_and_agree_to_the_bit():
+  done = _run("tests.helpers.device_rounds")
+  assert done.returncode == 0, done.stderr
+  results = [json.loads(line) for line in done.stdout.splitlines()]
+  assert len({result["digest"] for result in results}) == 1
+  for result in results:
+    devices = result["devices"]
+    assert result["counts"] == {f"CPU:{i}": 12 // devices for i in range(devices)}

@@ -1,0 +1,124 @@
+"""Multiply-adds of a Keras model's forward pass on one example, layer by layer.
+
+Counted as the library does that [001] used: a product and its sum are one operation, the bias of a
+convolution is another, a recurrent cell counts its gates too, pooling and activations count nothing.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tff_momentum.models.model import Model, features_and_labels
+
+Shape = tuple[int, ...]  # without the batch's dimension
+
+
+def forward_operations(model: Model) -> int:
+  """The multiply-adds of one example; raises ValueError for what cannot be counted."""
+  if model.keras is None:
+    raise ValueError(
+      "flops counts the layers of a Keras model, and this task's model is none; leave it out of "
+      "--diagnostics, or choose another task."
+    )
+  keras = model.keras()
+  x, _ = features_and_labels(model.batch_spec)
+  calls: list[tuple[Any, Shape, Shape]] = []
+  for layer in _outer_layers(keras):
+    _record(layer, calls)
+  keras(tf.nest.map_structure(_one_example, x), training=False)
+  return sum(_operations(*call) for call in calls)
+
+
+def _one_example(spec: tf.TensorSpec) -> tf.Tensor:
+  if None in spec.shape[1:]:
+    raise ValueError(
+      f"flops needs examples of one known shape; found {spec.shape[1:]}: leave it out of --diagnostics."
+    )
+  return tf.zeros([1, *spec.shape[1:]], spec.dtype)
+
+
+def _outer_layers(layer: Any) -> list[Any]:
+  """The layers inside a model, models inside it opened, but nothing taken apart that has a rule."""
+  if isinstance(layer, tf.keras.Model):
+    return [inner for part in layer.layers for inner in _outer_layers(part)]
+  return [layer]
+
+
+def _record(layer: Any, calls: list[tuple[Any, Shape, Shape]]) -> None:
+  call = layer.call
+
+  def recorded(*inputs: Any, **options: Any) -> Any:
+    outputs = call(*inputs, **options)
+    first_in, first_out = tf.nest.flatten(inputs)[0], tf.nest.flatten(outputs)[0]
+    calls.append((layer, tuple(first_in.shape[1:]), tuple(first_out.shape[1:])))
+    return outputs
+
+  layer.call = recorded
+
+
+def _operations(layer: Any, inputs: Shape, outputs: Shape) -> int:
+  for kind, rule in RULES.items():
+    if isinstance(layer, kind):
+      return rule(layer, inputs, outputs)
+  if layer.weights:
+    raise ValueError(
+      f"flops knows no rule for the layer {layer.name}, a {type(layer).__name__}; leave it out of "
+      "--diagnostics, or add a rule to tff_momentum/diagnostics/flops_layers.py."
+    )
+  return 0
+
+
+def _dense(layer: Any, inputs: Shape, outputs: Shape) -> int:
+  return math.prod(outputs) * inputs[-1]
+
+
+def _convolution(layer: Any, inputs: Shape, outputs: Shape) -> int:
+  kernel = math.prod(layer.kernel_size) * inputs[-1] // layer.groups
+  return math.prod(outputs) * (kernel + layer.use_bias)
+
+
+def _depthwise(layer: Any, inputs: Shape, outputs: Shape) -> int:
+  return math.prod(outputs) * (math.prod(layer.kernel_size) + layer.use_bias)
+
+
+def _gated(gates: int, elementwise: int) -> Callable[[Any, Shape, Shape], int]:
+  """A recurrent layer: each gate is two products, their sum and its biases; then what joins the gates."""
+
+  def rule(layer: Any, inputs: Shape, outputs: Shape) -> int:
+    h, (length, width) = layer.units, inputs
+    gate = h * (h + width + 1 + 2 * layer.use_bias)
+    return length * (gates * gate + elementwise * h)
+
+  return rule
+
+
+def _normalisation(layer: Any, inputs: Shape, outputs: Shape) -> int:
+  return 2 * math.prod(outputs)
+
+
+def _attention(layer: Any, inputs: Shape, outputs: Shape) -> int:
+  projections = sum(int(np.prod(w.shape)) for w in layer.weights if len(w.shape) == 3)
+  heads_width = layer._num_heads * (layer._key_dim + (layer._value_dim or layer._key_dim))
+  return inputs[0] * projections + inputs[0] ** 2 * heads_width
+
+
+def _nothing(layer: Any, inputs: Shape, outputs: Shape) -> int:
+  return 0
+
+
+_L = tf.keras.layers
+RULES: dict[Any, Callable[[Any, Shape, Shape], int]] = {
+  _L.Embedding: _nothing,
+  _L.Dense: _dense,
+  _L.DepthwiseConv2D: _depthwise,
+  _L.Conv1D: _convolution,
+  _L.Conv2D: _convolution,
+  _L.GRU: _gated(gates=3, elementwise=4),
+  _L.LSTM: _gated(gates=4, elementwise=4),
+  _L.GroupNormalization: _normalisation,
+  _L.LayerNormalization: _normalisation,
+  _L.MultiHeadAttention: _attention,
+}

@@ -1,0 +1,1 @@
+"""Keras and TFF functional models as pure functions of (weights, batch, seed)."""

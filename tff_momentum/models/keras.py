@@ -1,0 +1,248 @@
+"""A Keras model as a `Model`: variables become arguments, dropout becomes a function of a seed.
+
+Keras creates its variables while a model is built. Building it once inside a graph, with a placeholder
+handed out wherever Keras asks for a variable, gives the forward and backward pass as a graph of
+(weights, batch, seed), which is then imported wherever a gradient is wanted. Works for everything that
+keeps no state between batches: dropout, LSTM, GRU, embeddings, GroupNormalization. BatchNormalization
+keeps running averages, which federated averaging of gradients has no place for, and is refused.
+"""
+
+import collections
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from keras.src import backend
+from tensorflow.python.ops import control_flow_ops
+
+from tff_momentum.models import model as gradients
+from tff_momentum.models.model import Model, Tally
+
+# (labels, predictions) -> a value per example, or (values, weights) where some do not count.
+Metric = Callable[[Any, Any], Any]
+
+
+def from_keras(
+  build: "Callable[[], tf.keras.Model]",
+  *,
+  loss: Callable[[Any, Any], tf.Tensor],
+  batch_spec: Any,
+  metrics: Mapping[str, Metric] | None = None,
+  seed: int = 0,
+  penultimate: str | None = None,
+  penalty: Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> Model:
+  """Makes a pure `Model` of a Keras model.
+
+  Args:
+    build: makes the Keras model, the same one every time.
+    loss: (labels, predictions) -> the mean loss of the batch; a Keras loss object serves.
+    batch_spec: `tf.TensorSpec`s of a batch, a pair (x, y) or a mapping with the keys x and y.
+    metrics: by name, (labels, predictions) -> values (or a pair of values and weights).
+    seed: of the initial weights.
+    penultimate: the name of the layer whose output FedMAX regularises; `build` must then make a
+      functional or sequential model.
+    penalty: added to the loss, a function of the penultimate layer's output.
+  """
+  metrics = dict(metrics or {})
+
+  def fresh_weights(seed: int) -> tuple[np.ndarray, ...]:
+    tf.keras.utils.set_random_seed(seed % 2**32)
+    return tuple(w.numpy() for w in model_of(build).trainable_weights)
+
+  tf.keras.utils.set_random_seed(seed % 2**32)
+  original = model_of(build)
+  _refuse_batch_normalization(original)
+  frozen = [w.numpy() for w in original.non_trainable_weights]
+  initial_weights = tuple(w.numpy() for w in original.trainable_weights)
+  if not initial_weights:
+    raise ValueError(
+      "Expected a Keras model with its weights created; found none: give its first "
+      "layer an input_shape."
+    )
+  train = _Graph(build, loss, batch_spec, metrics, frozen, penultimate, penalty, training=True)
+  evaluate = _Graph(build, loss, batch_spec, metrics, frozen, penultimate, None, training=False)
+
+  def value_and_grad(weights, batch, seed):
+    tally, gradient = train(weights, batch, seed)
+    return tally, gradient
+
+  def empty_tally():
+    zero = tf.zeros([])
+    return Tally(zero, zero, collections.OrderedDict((name, (zero, zero)) for name in metrics))
+
+  def finalize_metrics(sums):
+    return collections.OrderedDict(
+      (name, tf.math.divide_no_nan(value, weight)) for name, (value, weight) in sums.items()
+    )
+
+  def with_penalty(penalty):
+    return from_keras(
+      build,
+      loss=loss,
+      batch_spec=batch_spec,
+      metrics=metrics,
+      seed=seed,
+      penultimate=penultimate,
+      penalty=penalty,
+    )
+
+  return Model(
+    initial_weights=initial_weights,
+    batch_spec=batch_spec,
+    value_and_grad=value_and_grad,
+    evaluate=lambda weights, batch: evaluate(weights, batch, tf.zeros([2], tf.int32))[0],
+    empty_tally=empty_tally,
+    finalize_metrics=finalize_metrics,
+    fresh_weights=fresh_weights,
+    keras=build,
+    with_penalty=with_penalty if penultimate else None,
+  )
+
+
+def model_of(build: "Callable[[], tf.keras.Model]") -> "tf.keras.Model":
+  """What `build` makes, or an error that says what else it made."""
+  model = build()
+  if not isinstance(model, tf.keras.Model):
+    raise ValueError(
+      f"Expected a function that makes a Keras model; it made {type(model).__name__}."
+    )
+  return model
+
+
+class _Graph:
+  """One pass over a batch (forward, and backward in training) as a graph to import."""
+
+  def __init__(self, build, loss, batch_spec, metrics, frozen, penultimate, penalty, *, training):
+    with tf.Graph().as_default() as graph, _LoopsOfKnownLength():
+      self._batch = tf.nest.map_structure(
+        lambda spec: tf.compat.v1.placeholder(spec.dtype, spec.shape), batch_spec
+      )
+      self._seed = tf.compat.v1.placeholder(tf.int32, [2])
+      with tf.variable_creator_scope(_placeholder_for_variable):
+        model = build()
+      _seed_random_layers(model, self._seed)
+      if penultimate is not None:
+        model = tf.keras.Model(
+          model.inputs, [model.outputs[0], model.get_layer(penultimate).output]
+        )
+      x, y = gradients.features_and_labels(self._batch)
+      outputs = model(x, training=training)
+      predictions, activations = outputs if penultimate is not None else (outputs, None)
+      value = tf.convert_to_tensor(loss(y, predictions))
+      value.shape.assert_has_rank(0)
+      examples = tf.cast(tf.shape(tf.nest.flatten(predictions)[0])[0], tf.float32)
+      sums = collections.OrderedDict(
+        (name, _sum_and_weight(metric(y, predictions))) for name, metric in metrics.items()
+      )
+      objective = tf.add_n([value, *model.losses]) if model.losses else value
+      if penalty is not None:
+        objective += penalty(activations)
+      self._weights, untrained = model.trainable_weights, model.non_trainable_weights
+      gradient = (
+        gradients.dense_gradient(tf.gradients(objective, self._weights), self._weights)
+        if training
+        else ()
+      )
+      result = (Tally(examples, objective * examples, sums), gradient)
+      # An identity each, so that no result is an input and every name is an operation of ours.
+      self._result = tf.nest.map_structure(lambda t: tf.identity(t).name, result)
+    self._definition = _needed_part(graph.as_graph_def(), tf.nest.flatten(self._result))
+    present = {node.name for node in self._definition.node}
+    inputs = [*self._weights, *tf.nest.flatten(self._batch), self._seed]
+    self._feeds = [t.name if t.op.name in present else None for t in inputs]
+    constants = dict(zip((t.op.name for t in untrained), frozen, strict=True))
+    for node in self._definition.node:
+      if node.name in constants:
+        value = constants[node.name]
+        node.op = "Const"
+        node.attr.clear()
+        node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
+        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
+
+  def __call__(self, weights, batch, seed):
+    """Runs the pass on these tensors, in whatever graph or function is being traced."""
+    tf.nest.assert_same_structure(batch, self._batch)
+    # An identity each brings tensors of an outer function into the graph that is being traced.
+    tensors = [tf.identity(t) for t in (*tf.nest.flatten(weights), *tf.nest.flatten(batch), seed)]
+    feeds = {name: tensor for name, tensor in zip(self._feeds, tensors, strict=True) if name}
+    results = tf.graph_util.import_graph_def(
+      self._definition, input_map=feeds, return_elements=tf.nest.flatten(self._result), name=""
+    )
+    tally, gradient = tf.nest.pack_sequence_as(self._result, results)
+    for g, w in zip(gradient, self._weights, strict=False):  # no gradient when evaluating
+      g.set_shape(w.shape)  # which some operations' gradients do not tell
+    return tally, gradient
+
+
+class _LoopsOfKnownLength(control_flow_ops.XLAControlFlowContext):
+  """Where recurrent layers say how long their loops may be, without which XLA compiles no gradient."""
+
+  def __enter__(self):
+    self.Enter()
+    return self
+
+  def __exit__(self, *error):
+    self.Exit()
+
+
+class _SeededGenerator(backend.RandomGenerator):
+  """Keras's source of random numbers, drawing from a seed tensor; each draw has a number."""
+
+  def __init__(self, seed: tf.Tensor, layer_number: int):
+    super().__init__(seed=0, rng_type=self.RNG_STATELESS)
+    self._seed_tensor = tf.random.experimental.stateless_fold_in(seed, layer_number)
+    self._draws = 0
+
+  def make_seed_for_stateless_op(self):
+    self._draws += 1
+    return tf.random.experimental.stateless_fold_in(self._seed_tensor, self._draws)
+
+
+def _seed_random_layers(model: "tf.keras.Model", seed: tf.Tensor) -> None:
+  for number, layer in enumerate(model._flatten_layers()):
+    if hasattr(layer, "_random_generator"):
+      layer._random_generator = _SeededGenerator(seed, number)
+
+
+def _placeholder_for_variable(next_creator, **kwargs):
+  del next_creator
+  value = kwargs["initial_value"]
+  value = tf.convert_to_tensor(value() if callable(value) else value)
+  return tf.compat.v1.placeholder(value.dtype, value.shape)
+
+
+def _needed_part(definition: Any, results: list[str]) -> Any:
+  """The nodes that the results depend on: not, that is, the initialisers of the variables."""
+  nodes = {node.name: node for node in definition.node}
+  waiting, needed = list(results), set()
+  while waiting:
+    name = waiting.pop().removeprefix("^").split(":")[0]
+    if name not in needed:
+      needed.add(name)
+      waiting.extend(nodes[name].input)
+  part = tf.compat.v1.GraphDef(library=definition.library, versions=definition.versions)
+  part.node.extend(node for node in definition.node if node.name in needed)
+  return part
+
+
+def _sum_and_weight(measured) -> tuple[tf.Tensor, tf.Tensor]:
+  values, weights = measured if isinstance(measured, tuple) else (measured, None)
+  values = tf.cast(values, tf.float32)
+  if values.shape.rank == 0:
+    raise ValueError(
+      "Expected a metric to give a value for each example; found a single number "
+      "(inside a graph, compare tensors with tf.equal, not with ==)."
+    )
+  weights = tf.ones_like(values) if weights is None else tf.cast(weights, tf.float32)
+  return tf.reduce_sum(values * weights), tf.reduce_sum(weights)
+
+
+def _refuse_batch_normalization(model: "tf.keras.Model") -> None:
+  for layer in model._flatten_layers():
+    if isinstance(layer, tf.keras.layers.BatchNormalization):
+      raise ValueError(
+        f"The layer {layer.name} is a BatchNormalization, whose running averages are state that the "
+        "clients would have to share beside the weights; use GroupNormalization instead."
+      )

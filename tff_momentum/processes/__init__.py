@@ -1,0 +1,1 @@
+"""Turns an `Algorithm` into TFF computations."""

@@ -1,0 +1,1 @@
+"""The Ray runtime: clients train in actors on a cluster."""

@@ -1,0 +1,200 @@
+"""The Ray runtime: the head interprets a computation, actors on the cluster run its clients.
+
+Results are folded at the head in cohort order, exactly as in process, so which actor ran which client
+leaves no trace in them.
+"""
+
+import collections
+import hashlib
+import pickle
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import ray
+import tensorflow as tf
+import tensorflow_federated as tff
+from absl import logging
+
+from tff_momentum.runtime import errors, functions
+from tff_momentum.runtime.context import InProcessContext
+from tff_momentum.runtime.ray import cluster, wire
+from tff_momentum.runtime.ray.actor import Failure
+from tff_momentum.runtime.rewrite import xla_compilation
+
+# While an actor trains one client, the next one's values are on their way.
+_CLIENTS_QUEUED = 2
+# How far the actors may run ahead of the fold, in clients for each actor; bounds the head's memory.
+_LOOK_AHEAD = 8
+
+
+class RayExecutor:
+  """Runs clients in actors; a lost actor's clients run again in the others."""
+
+  takes_references = True
+
+  def __init__(self, connection: cluster.Connection, actors: dict[Any, str]):
+    self.connection = connection
+    self.actors = dict(actors)
+    self.shipped = wire.ShippedBytes()
+    self._lost = 0
+    self._functions: weakref.WeakKeyDictionary[functions.FlatFunction, tuple] = (
+      weakref.WeakKeyDictionary()
+    )
+    self._end = weakref.finalize(self, _kill, self.actors)
+
+  def run(
+    self,
+    function: functions.FlatFunction,
+    shared: Sequence[tf.Tensor],
+    clients: Sequence[Sequence[tf.Tensor]],
+  ) -> Iterator[list[tf.Tensor]]:
+    """See `ClientExecutor.run`."""
+    if not clients:
+      return
+    label = errors.current_label()
+    key, function_reference = self._put_function(function)
+    message = [wire.encode(shared[i]) for i in function.used if i < len(shared)]
+    self.shipped.shared += wire.count_bytes(message)
+    fixed = (key, [function_reference], [ray.put(message)])
+    used_own = [i - len(shared) for i in function.used if i >= len(shared)]
+    cohort = _Cohort(len(clients))
+    for index in range(len(clients)):
+      while index not in cohort.done:
+        for client, actor in cohort.assign(index, self.actors):
+          own = [wire.encode(clients[client][i]) for i in used_own]
+          self.shipped.clients += wire.count_bytes(own)
+          cohort.running[actor.run.remote(*fixed, own)] = (client, actor)
+        (ready,), _ = ray.wait(list(cohort.running), num_returns=1)
+        self._collect(ready, cohort, label)
+      yield [wire.decode(item) for item in cohort.done.pop(index)]
+
+  def close(self) -> None:
+    """Ends the actors and the connection, as the end of this process would."""
+    self._end()
+    self.connection.close()
+
+  def _put_function(self, function: functions.FlatFunction) -> tuple[str, ray.ObjectRef]:
+    """Puts a function where the actors find it, once; its name is its content's hash."""
+    if function not in self._functions:
+      content = pickle.dumps(function.definitions())
+      self.shipped.functions += len(content)
+      self._functions[function] = (hashlib.sha256(content).hexdigest(), ray.put(content))
+    return self._functions[function]
+
+  def _collect(self, ready: ray.ObjectRef, cohort: "_Cohort", label: errors.ClientLabel) -> None:
+    """Takes a result in, or gives up the actor that should have sent it."""
+    client, actor = cohort.running[ready]
+    try:
+      result = ray.get(ready)
+    except ray.exceptions.RayTaskError as error:
+      raise RuntimeError(
+        f"{label(client)} failed before its TensorFlow code ran: {error}"
+      ) from error
+    except ray.exceptions.RayError as error:
+      self._give_up(actor, error, cohort)
+      return
+    del cohort.running[ready]
+    if isinstance(result, Failure):
+      raise errors.name_client(result.error(), label(client))
+    self.shipped.results += wire.count_bytes(result)
+    cohort.done[client] = result
+
+  def _give_up(self, actor: Any, error: ray.exceptions.RayError, cohort: "_Cohort") -> None:
+    place = self.actors.pop(actor)
+    self._lost += 1
+    ray.kill(actor)
+    again = cohort.take_back(actor)
+    if not self.actors:
+      raise RuntimeError(
+        f"Expected at least one Ray actor to run clients, found none left: {self._lost} were lost, "
+        f"the last in {place} ({type(error).__name__}); look into the nodes' Ray logs, start the "
+        "cluster again, and run the same command to go on from the last checkpoint."
+      ) from error
+    logging.warning(
+      "Lost the Ray actor in %s (%s): %d clients of this round run again in the %d that are left.",
+      place,
+      type(error).__name__,
+      again,
+      len(self.actors),
+    )
+
+
+class _Cohort:
+  """Which clients of a pass wait, run, and are done."""
+
+  def __init__(self, size: int):
+    self._waiting = collections.deque(range(size))
+    self.running: dict[ray.ObjectRef, tuple[int, Any]] = {}
+    self.done: dict[int, list[Any]] = {}
+
+  def assign(self, first: int, actors: dict[Any, str]) -> list[tuple[int, Any]]:
+    """Takes waiting clients, in order, for the actors that have the least to do."""
+    load = dict.fromkeys(actors, 0)
+    for _, actor in self.running.values():
+      load[actor] += 1
+    assigned = []
+    while self._waiting and self._waiting[0] < first + _LOOK_AHEAD * len(actors):
+      actor = min(load, key=load.__getitem__)
+      if load[actor] == _CLIENTS_QUEUED:
+        break
+      load[actor] += 1
+      assigned.append((self._waiting.popleft(), actor))
+    return assigned
+
+  def take_back(self, actor: Any) -> int:
+    """Makes the clients of a lost actor wait again, before all others; returns how many."""
+    lost = {ref: client for ref, (client, at) in self.running.items() if at == actor}
+    for ref in lost:
+      del self.running[ref]
+    self._waiting.extendleft(sorted(lost.values(), reverse=True))
+    return len(lost)
+
+
+def _kill(actors: dict[Any, str]) -> None:
+  if ray.is_initialized():
+    for actor in actors:
+      ray.kill(actor)
+
+
+class RayContext(InProcessContext):
+  """Runs any TFF computation: the server's part here, the clients' part on a Ray cluster."""
+
+  def __init__(
+    self,
+    executor: RayExecutor,
+    default_num_clients: int = 0,
+    compile: xla_compilation.Compile = "auto",
+  ):
+    super().__init__(executor, default_num_clients, compile)
+    self.executor = executor
+
+  @property
+  def last_round_bytes(self) -> wire.ShippedBytes:
+    """What the last computation sent to and received from the actors."""
+    return self.executor.shipped
+
+  def invoke(self, comp: tff.framework.ConcreteComputation, arg: Any) -> Any:
+    """Runs `comp` on `arg` and returns its result as Python values."""
+    self.executor.shipped = wire.ShippedBytes()
+    result = super().invoke(comp, arg)
+    shipped = self.executor.shipped
+    if shipped.total:
+      logging.info("Shipped %d bytes: %s.", shipped.total, shipped)
+    return result
+
+
+def create_ray_context(
+  address: str | None = None,
+  num_actors: int | None = None,
+  gpus_per_actor: float | None = None,
+  *,
+  compile: xla_compilation.Compile = "auto",
+  default_num_clients: int = 0,
+  startup_seconds: float = 300.0,
+) -> RayContext:
+  """Returns the context of a Ray cluster without installing it; see `set_execution_context`."""
+  connection = cluster.connect(address, num_actors)
+  actors = cluster.start_actors(num_actors, gpus_per_actor, startup_seconds)
+  connection.guard()
+  return RayContext(RayExecutor(connection, actors), default_num_clients, compile)

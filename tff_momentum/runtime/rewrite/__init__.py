@@ -1,0 +1,1 @@
+"""Graph rewrites that make a client's TensorFlow function fast."""

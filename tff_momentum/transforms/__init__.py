@@ -1,0 +1,1 @@
+"""Functions from `Algorithm` to `Algorithm`: compressed uploads, asynchronous clients."""
