@@ -38,10 +38,10 @@ def load(
 
   Args:
     seed: of the initial weights, and of synthetic data.
-    model: resnet18 or resnet20 (group normalisation), lenet, or cnn_fedgbo ([001]).
+    model: resnet18 or resnet20 (group normalisation), lenet, or cnn_fedgbo (the FedGBO paper).
     data: real or synthetic.
     data_dir: the folder with `tff/cifar100.sqlite`.
-    crop: side of the crops: 24 (Reddi et al.), 28 ([001]), or 32 for whole images.
+    crop: side of the crops: 24 (Reddi et al.), 28 (the FedGBO paper), or 32 for whole images.
     num_clients: only so many clients; any number of synthetic ones.
     max_examples_per_client: only so many examples of each.
   """

@@ -46,7 +46,7 @@ def load(
     name: emnist (62 classes) or emnist_digits (10).
     seed: of the initial weights, and of synthetic data.
     model: cnn_dropout (Reddi et al., the default for 62 classes), cnn (McMahan et al., the default for
-      digits), cnn_fedgbo ([001]), 2nn, logistic or autoencoder.
+      digits), cnn_fedgbo (the FedGBO paper), 2nn, logistic or autoencoder.
     data: real or synthetic.
     data_dir: the folder with `tff/emnist_all.sqlite`.
     num_clients: only so many writers, those with the most examples; any number of synthetic ones.

@@ -2,7 +2,7 @@
 
 TFF keeps a TFRecord file for each user and one for testing, of JPEG images and classes. An image is scaled
 to a square a little larger than the model's, from which the model's is cut: at random for training, from
-the middle for testing ([000] and Hsu et al. 2020).
+the middle for testing (the GHBM paper and Hsu et al. 2020).
 """
 
 import dataclasses

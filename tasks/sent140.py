@@ -1,4 +1,4 @@
-"""Sentiment140 from TFDS: is a tweet positive, by user ([001], after LEAF).
+"""Sentiment140 from TFDS: is a tweet positive, by user (the FedGBO paper, after LEAF).
 
 Users with fewer than 10 tweets are left out, and a fifth of each user's tweets is for testing. A tweet is
 the normalised bag of those of its words that are among the 5,000 most frequent; one with none is left out.

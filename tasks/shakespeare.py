@@ -31,7 +31,7 @@ LENGTH = 80
 TFF_CHARACTERS = (
   "dhlptx@DHLPTX $(,048cgkoswCGKOSW[_#'/37;?bfjnrvzBFJNRVZ\"&*.26:\naeimquyAEIMQUY]!%)-159\r"
 )
-# LEAF's 80 characters; [001] has 79.
+# LEAF's 80 characters; the FedGBO paper has 79.
 LEAF_CHARACTERS = (
   "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 )
@@ -54,12 +54,12 @@ def load(
   Args:
     seed: of the initial weights, and of synthetic data.
     model: lstm (two LSTMs of 256, a character after each of 80; McMahan et al.), or, one character after a
-      window of 80 that slides over a role's lines: lstm100 ([000]) or gru ([001]).
+      window of 80 that slides over a role's lines: lstm100 (the GHBM paper) or gru (the FedGBO paper).
     data: real or synthetic.
     data_dir: the folder with `tff/shakespeare.sqlite`.
     partition: role, a client is a role and TFF says which of its lines are for testing; last_fifth, the last
-      fifth of a role's lines is ([001], which has 660 roles); or iid, the training lines of all roles are
-      dealt out at random ([000] C.1).
+      fifth of a role's lines is (FedGBO, which has 660 roles); or iid, the training lines of all roles are
+      dealt out at random (the GHBM paper C.1).
     num_clients: only so many roles, those with the most lines, or, if iid, so many clients; 100 for lstm100,
       all for the others.
     max_examples_per_client: only so many sequences of each role; 2,000 for lstm100, all for the others.

@@ -44,7 +44,7 @@ def load(
     seed: of the initial weights, and of synthetic data.
     data: real or synthetic.
     data_dir: the folder with `tff/stackoverflow.sqlite` and `tff/stackoverflow.word_count`.
-    num_clients: only so many users, those with the most posts (40,000 in [000]); all if not given.
+    num_clients: only so many users, those with the most posts (40,000 in the GHBM paper); all if not given.
     max_examples_per_client: only so many examples of each.
     vocab_from_data: take the most frequent words of the training split instead of the counts' file.
     vocabulary_size: words with a token of their own.

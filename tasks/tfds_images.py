@@ -66,7 +66,7 @@ def load_dirichlet(
   data_dir: str | None = None,
   max_examples_per_client: int | None = None,
 ) -> Task:
-  """CIFAR as in [000]: random crops (4 pixels of padding) and flips, normalised by channel.
+  """CIFAR as in the GHBM paper: random crops (4 pixels of padding) and flips, normalised by channel.
 
   Args:
     dataset: cifar10 or cifar100.
@@ -78,7 +78,7 @@ def load_dirichlet(
     data_dir: the folder with `tfds/cifar10` or `tfds/cifar100`.
     max_examples_per_client: only so many examples of each.
   """
-  rates = {"lenet": 0.01, "resnet20": 0.1, "vgg11": 0.01}  # of [000]
+  rates = {"lenet": 0.01, "resnet20": 0.1, "vgg11": 0.01}  # of the GHBM paper
   validation.one_of("model", model, rates)
   return _split(
     f"{dataset}_dirichlet",
@@ -106,13 +106,13 @@ def load_two_class(
   data_dir: str | None = None,
   max_examples_per_client: int | None = None,
 ) -> Task:
-  """CIFAR-10 or Fashion-MNIST as in [002]: at most two classes a client, two hidden layers.
+  """CIFAR-10 or Fashion-MNIST as in the FedGLOMO paper: at most two classes a client, two hidden layers.
 
   Args:
     name: cifar10_two_class or fashion_mnist.
     seed: of the split and the initial weights.
     num_clients: how many clients; of equal sizes.
-    partition: classes:2, or iid for [002]'s homogeneous case.
+    partition: classes:2, or iid for FedGLOMO's homogeneous case.
     model: for CIFAR-10 mlp600 (the default), lenet or resnet20; else mlp300 (the default), cnn or logistic.
     data: real or synthetic.
     data_dir: the folder with `tfds/cifar10` or `tfds/fashion_mnist`.
@@ -124,7 +124,7 @@ def load_two_class(
   }[name]
   model = known[0] if model is None else model
   validation.one_of("model", model, known)
-  defaults = Defaults(  # 25 of 50 clients take 10 steps of 256 ([002]): 2.5 epochs of 1,000 images
+  defaults = Defaults(  # 25 of 50 clients take 10 steps of 256 (FedGLOMO): 2.5 epochs of 1,000 images
     total_rounds=200,
     clients_per_round=25,
     client_batch_size=256,
@@ -145,7 +145,7 @@ def load_emnist_sorted(
   data_dir: str | None = None,
   max_examples_per_client: int | None = None,
 ) -> Task:
-  """EMNIST balanced (47 classes) as in [004]: logistic regression, 20 of 400 clients a round.
+  """EMNIST balanced (47 classes) as in the SCAFFOLD paper: logistic regression, 20 of 400 clients a round.
 
   Args:
     seed: of the split and the initial weights.

@@ -87,7 +87,7 @@ class Algorithm:
     prepare_model: changes the model before it is trained (FedMAX adds a penalty to its loss).
     momentum: (server state, round, mean K_i) -> the server's momentum in the units of one gradient: what
       it would settle to under a constant gradient is that gradient. None where the server has none.
-    step_operations: C of [001] Table 6, operations of a local step for each parameter, where a
+    step_operations: C of FedGBO, Table 6, operations of a local step for each parameter, where a
       paper counts them otherwise than our own step does (see `diagnostics.flops`).
     name: what errors call it.
     max_staleness: how many rounds ago a client may have started at most; 0 for a synchronous

@@ -1,4 +1,4 @@
-"""Claims of [001], the global biased optimiser, and of those with the optimizer at the server, or in Mime."""
+"""Claims of the FedGBO paper: its global biased optimizer, server-side optimizers, and Mime."""
 
 from experiments.claim_trials.expectations import any_of, beats, best_differs, cheaper
 from experiments.claim_trials.protocol import Arm, Claim, Panel, Setting
@@ -71,7 +71,7 @@ CLAIMS = (
     "biased_optimizer",
     "FedGBO is ahead in accuracy per uploaded byte and per FLOP; no optimizer is the best everywhere; on "
     "sparse features RMSProp and Adam are.",
-    "[001] Figures 2 and 3, Table 4",
+    "FedGBO, Figures 2 and 3, Table 4",
     (WRITERS, SPARSE),
     (
       *(
@@ -95,7 +95,7 @@ CLAIMS = (
   Claim(
     "mimexlite",
     "MimeXlite with SGDm or Adam falls well behind MimeLite and FedGBO.",
-    "[001] Table 5",
+    "FedGBO, Table 5",
     (VARIANTS,),
     tuple(
       beats(VARIANTS, f"{family} {optimizer}", f"MimeXlite {optimizer}")
@@ -108,7 +108,7 @@ CLAIMS = (
     "mime",
     "Mime and MimeLite beat FedAvg with the same optimizer at the server, and that optimizer without local "
     "steps.",
-    "[004] Figure 3",
+    "SCAFFOLD, Figure 3",
     (MIME,),
     tuple(
       beats(MIME, method, other)
@@ -126,7 +126,7 @@ CLAIMS = (
   Claim(
     "adaptive",
     "FedAvgM, FedAdam and FedYogi are ahead of FedAvg.",
-    "[001]; Reddi et al. 2021",
+    "the FedGBO paper; Reddi et al. 2021",
     (ADAPTIVE,),
     tuple(beats(ADAPTIVE, method, "FedAvg") for method in ("FedAvgM", "FedAdam", "FedYogi")),
     presets="adaptive/tuned",

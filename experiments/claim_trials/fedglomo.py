@@ -1,4 +1,4 @@
-"""Claims of [002]: global and local momentum with compressed uploads."""
+"""Claims of the FedGLOMO paper: global and local momentum with compressed uploads."""
 
 from experiments.claim_trials.expectations import at_least, beats, cheaper
 from experiments.claim_trials.protocol import Arm, Claim, Panel, Setting
@@ -31,7 +31,7 @@ CLAIMS = (
   Claim(
     "compression",
     "FedGLOMO reaches the error of FedPAQ-lm with about a third of the bits.",
-    "[002] Figure 1, Table 2",
+    "FedGLOMO, Figure 1, Table 2",
     (COMPRESSED,),
     (
       beats(COMPRESSED, "FedGLOMO 4 bit", "FedPAQ-lm 8 bit"),
@@ -48,7 +48,7 @@ CLAIMS = (
   Claim(
     "global_momentum",
     "FedGLOMO without compression is on par with MimeSGDm, and both are ahead of FedAvg-glm.",
-    "[002] Figure 2, Table 3",
+    "FedGLOMO, Figure 2, Table 3",
     (PLAIN,),
     (
       at_least(PLAIN, "FedGLOMO", "Mime SGDm"),

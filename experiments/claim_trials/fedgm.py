@@ -1,4 +1,4 @@
-"""Claims of [003]: general server momentum, in stages, and without waiting for anybody."""
+"""Claims of the FedGM paper: general server momentum, in stages, and without waiting for anybody."""
 
 from experiments.claim_trials.expectations import at_least, beats, sooner
 from experiments.claim_trials.protocol import Arm, Claim, Panel, Setting
@@ -20,7 +20,7 @@ SERVER = Panel(
     Arm("FedGM", "fedgm", (), MOMENTUM),
   ),
 )  # fmt: skip
-# [003] 6.2: η = 2, 1 and 0.5, one after the other, against each for the whole run.
+# the FedGM paper 6.2: η = 2, 1 and 0.5, one after the other, against each for the whole run.
 STAGES = Panel(
   Setting(
     "stages", "digits, α = 0.5", "digits",
@@ -71,7 +71,7 @@ CLAIMS = (
   Claim(
     "server_momentum",
     "FedGM ≥ FedAvgM > FedAvg.",
-    "[003] Figure 1(a, b)",
+    "FedGM, Figure 1(a, b)",
     (SERVER,),
     (at_least(SERVER, "FedGM", "FedAvgM", 0.0), beats(SERVER, "FedAvgM", "FedAvg"),
      beats(SERVER, "FedGM", "FedAvg")),
@@ -84,7 +84,7 @@ CLAIMS = (
   Claim(
     "stages",
     "FedGM in stages beats every single stage.",
-    "[003] Figure 2",
+    "FedGM, Figure 2",
     (STAGES,),
     tuple(beats(STAGES, "stages 2, 1, 0.5", f"η = {eta}") for eta in ("2", "1", "0.5")),
     checked="Stages agree with the oracle, and give the paper’s 143 and 429 rounds (`test_family_a`). In "
@@ -96,7 +96,7 @@ CLAIMS = (
   Claim(
     "autonomous",
     "Autonomous FedGM beats Autonomous FedAvg and is near the ideal, synchronous FedGM.",
-    "[003] Figure 1(c, d)",
+    "FedGM, Figure 1(c, d)",
     (SHORT, IDEAL, LONG, IDEAL),
     tuple(
       look

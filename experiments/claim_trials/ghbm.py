@@ -1,4 +1,4 @@
-"""Claims of [000]: generalised heavy-ball momentum."""
+"""Claims of the GHBM paper: generalised heavy-ball momentum."""
 
 from experiments.claim_trials.expectations import at_least, beats, cheaper, close
 from experiments.claim_trials.protocol import RATES, Arm, Claim, Panel, Setting
@@ -53,7 +53,7 @@ CLAIMS = (
     "tau",
     "With one class a client and C = 10 %, GHBM with τ near 1/C beats τ = 1 (FedCM, FedADC) and FedAvg; a "
     "larger τ costs little.",
-    "[000] Figure 1",
+    "GHBM, Figure 1",
     (TAU,),
     (
       *(beats(TAU, "GHBM τ=10", other) for other in ("GHBM τ=1", "FedCM", "FedADC", "FedAvg")),
@@ -70,7 +70,7 @@ CLAIMS = (
   Claim(
     "heterogeneity",
     "FedHBM ≥ LocalGHBM > SCAFFOLD > FedAvg where clients differ; all are close when they do not.",
-    "[000] Tables 1 and 7, Figures 2 and 4",
+    "GHBM, Tables 1 and 7, Figures 2 and 4",
     (SKEWED, MILD, IID),
     (
       *(
@@ -95,7 +95,7 @@ CLAIMS = (
     "cost",
     "To reach FedAvg’s final accuracy FedHBM and GHBM send far fewer bytes and train for far less time than "
     "FedAvg; Mime sends more.",
-    "[000] Table 3",
+    "GHBM, Table 3",
     (COST,),
     (
       *(
@@ -115,7 +115,7 @@ CLAIMS = (
     "first_round",
     "Where a client takes part twice in all, FedHBM gains its acceleration back by starting from the initial "
     "model (shared), or from one of the client’s own (random).",
-    "[000] Figure 5",
+    "GHBM, Figure 5",
     (FIRST,),
     (
       beats(FIRST, "FedHBM-shared", "FedHBM"),

@@ -1,4 +1,4 @@
-"""Claims of [004] on SCAFFOLD: similarity, G, and few clients."""
+"""Claims of the SCAFFOLD paper on SCAFFOLD: similarity, G, and few clients."""
 
 from experiments.claim_trials.expectations import beats, same_in, steady
 from experiments.claim_trials.protocol import Arm, Claim, Panel, Setting
@@ -42,7 +42,7 @@ CLAIMS = (
     "similarity",
     "SCAFFOLD is insensitive to the clients’ similarity and to G, where FedAvg is not, and with 5 sampled "
     "clients beats FedAvg with 50.",
-    "[004], slides on EMNIST and on quadratics",
+    "SCAFFOLD, slides on EMNIST and on quadratics",
     (DIFFERENT, FEW, MANY, ALIKE, *QUADRATICS),
     (
       same_in((DIFFERENT, ALIKE), "SCAFFOLD", 0.02),

@@ -35,5 +35,5 @@ def standardise_each(images: tf.Tensor) -> tf.Tensor:
 
 
 def standardise_by(mean: list[float], deviation: list[float]) -> Callable[[tf.Tensor], tf.Tensor]:
-  """Mean 0 and variance 1 for each channel of the data set ([000]); mean and deviation of 0 to 255."""
+  """Mean 0 and variance 1 for each channel of the data set (GHBM); mean and deviation of 0 to 255."""
   return lambda images: (tf.cast(images, tf.float32) - mean) / deviation

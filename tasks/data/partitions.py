@@ -22,7 +22,7 @@ def dirichlet(
   seed: int,
   sizes: Sequence[int] | None = None,
 ) -> Parts:
-  """Label skew by a Dirichlet law (Hsu et al. 2019; [000] C.2).
+  """Label skew by a Dirichlet law (Hsu et al. 2019; the GHBM paper C.2).
 
   Client i draws its class distribution q_i ~ Dir(α·p), p being that of all labels, then takes its
   examples by q_i without replacement; a class that has run out leaves its share to the others.
@@ -56,7 +56,7 @@ def dirichlet(
 
 
 def classes_per_client(labels: np.ndarray, num_clients: int, classes: int, seed: int) -> Parts:
-  """At most `classes` classes each (McMahan et al. 2017; [002] appendix E).
+  """At most `classes` classes each (McMahan et al. 2017; the FedGLOMO paper appendix E).
 
   The examples of each class are cut into equal shards, num_clients · classes in all, none of which spans two
   classes; every client is dealt `classes` of them.
@@ -73,7 +73,7 @@ def classes_per_client(labels: np.ndarray, num_clients: int, classes: int, seed:
 
 
 def sorted_similarity(labels: np.ndarray, num_clients: int, similarity: float, seed: int) -> Parts:
-  """`similarity` % of each client's examples are IID, the rest come sorted by label ([004])."""
+  """`similarity` % of each client's examples are IID, the rest come sorted by label (the SCAFFOLD paper)."""
   validation.number("similarity", similarity, at_least=0, at_most=100)
   labels = _checked(labels, num_clients, classes=False)
   rng = np.random.default_rng(seed)

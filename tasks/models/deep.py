@@ -1,6 +1,6 @@
 """Deep image models with group normalisation in the place of batch normalisation.
 
-Two groups in each layer, as [000] has it: batch statistics of skewed clients harm, and running averages
+Two groups in each layer, as in GHBM: batch statistics of skewed clients harm, and running averages
 would be state to share.
 """
 
@@ -42,7 +42,7 @@ def resnet18(shape: Shape, classes: int) -> "tf.keras.Model":
 
 
 def vgg11(shape: Shape, classes: int) -> "tf.keras.Model":
-  """VGG-11 for 32×32 images ([003]): 9,231,114 parameters for 10 classes."""
+  """VGG-11 for 32×32 images (the FedGM paper): 9,231,114 parameters for 10 classes."""
   inputs = tf.keras.Input(shape)
   x = inputs
   for filters in ((64,), (128,), (256, 256), (512, 512), (512, 512)):

@@ -40,9 +40,9 @@ def cnn(shape: Shape, classes: int) -> "tf.keras.Model":
 
 
 def cnn_fedgbo(shape: Shape, classes: int) -> "tf.keras.Model":
-  """[001]'s CNN: 870,334 parameters for FEMNIST.
+  """FedGBO's CNN: 870,334 parameters for FEMNIST.
 
-  For CIFAR-100 they are 890,404 at the 28×28 crops of [001]'s text, and 1,250,852 at 32×32, which is what
+  For CIFAR-100 they are 890,404 at the 28×28 crops of FedGBO's text, and 1,250,852 at 32×32, which is what
   the FLOPs in its tables 7 and 8 come to.
   """
   L = tf.keras.layers
@@ -60,7 +60,7 @@ def cnn_fedgbo(shape: Shape, classes: int) -> "tf.keras.Model":
 
 
 def lenet(shape: Shape, classes: int) -> "tf.keras.Model":
-  """The LeNet-like CNN of Hsu et al. 2020 and [000]: 797,962 parameters for CIFAR-10."""
+  """The LeNet-like CNN of Hsu et al. 2020 and the GHBM paper: 797,962 parameters for CIFAR-10."""
   L = tf.keras.layers
   return tf.keras.Sequential(
     [
@@ -77,7 +77,7 @@ def lenet(shape: Shape, classes: int) -> "tf.keras.Model":
 
 
 def dense(units: int):
-  """Two hidden layers: 200 is McMahan et al.'s 2NN, 300 and 600 are [002]'s."""
+  """Two hidden layers: 200 is McMahan et al.'s 2NN, 300 and 600 are FedGLOMO's."""
 
   def build(shape: Shape, classes: int) -> "tf.keras.Model":
     L = tf.keras.layers

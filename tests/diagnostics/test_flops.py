@@ -1,4 +1,4 @@
-"""FLOPs of a client in a round: [001] Tables 7 and 8, and what the counting client counts."""
+"""FLOPs of a client in a round: FedGBO, Tables 7 and 8, and what the counting client counts."""
 
 import functools
 
@@ -14,7 +14,7 @@ from tff_momentum.diagnostics.flops import cost
 from tff_momentum.diagnostics.flops_layers import forward_operations
 from tff_momentum.processes.process import build_process
 
-# Task -> batch size B and mean examples n of a client ([001] Table 3 and section 5).
+# Task -> batch size B and mean examples n of a client (FedGBO, Table 3 and section 5).
 SIZES = {"cifar100": (32, 100), "sent140": (8, 15), "femnist": (32, 170), "shakespeare": (32, 5573)}
 # (task, K) -> FLOPs × 1e8 of FedGBO, Mimelite and MFL, each with RMSProp, SGDm and Adam; SGD; FedProx.
 TABLES = {

@@ -92,7 +92,7 @@ def test_cost_is_counted_to_the_other_s_final_value(tmp_path):
 
 def test_the_page_gives_verdicts_numbers_and_figures(tmp_path):
   claim = Claim(
-    "demo", "A is better than B.", "[000] Table 1", (PANEL,),
+    "demo", "A is better than B.", "GHBM, Table 1", (PANEL,),
     (expectations.beats(PANEL, "A", "B"), expectations.beats(PANEL, "B", "A")),
     checked="the oracle.", presets="ghbm/table1",
   )  # fmt: skip
@@ -101,7 +101,7 @@ def test_the_page_gives_verdicts_numbers_and_figures(tmp_path):
   text = (tmp_path / "RESULTS.md").read_text()
   for part in ("holds in part", "✓", "✗", "80.0 ± 10", "results/demo.png", "claims.py demo",
                "the oracle", "client_learning_rate 0.1",
-               "| tau | [000] Figure 1 | not tried yet |"):  # fmt: skip
+               "| tau | GHBM, Figure 1 | not tried yet |"):  # fmt: skip
     assert part in text
   assert (tmp_path / "results" / "demo.png").stat().st_size > 5000
 

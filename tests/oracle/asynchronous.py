@@ -1,4 +1,4 @@
-"""Family E: Autonomous Multistage FedGM, [003] Algorithm 4, driven by a list of events.
+"""Family E: Autonomous Multistage FedGM, FedGM, Algorithm 4, driven by a list of events.
 
 The oracle has no clock. It reads what a clock decided, in the order in which it happened:
 `Start(job, client, steps)`, a client downloads the current model and begins `steps` local steps;

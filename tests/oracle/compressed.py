@@ -1,6 +1,6 @@
 """Family D, and FedCOMGATE of family C: what the clients upload is quantised.
 
-From [002]: Algorithms 1 and 2 (FedGLOMO), its FedLOMO, FedPAQ, -lm and -glm; FedCOMGATE by its own
+From FedGLOMO: Algorithms 1 and 2 (FedGLOMO), its FedLOMO, FedPAQ, -lm and -glm; FedCOMGATE by its own
 paper. `quantise(v, round, client, message)` is Q; rounds and messages count from 0. None: Q(v) = v.
 """
 
@@ -96,7 +96,7 @@ def fedpaq_glm(
 
 
 def _local_lomo(problem, i, x, eta_l, first_gradient) -> np.ndarray:
-  """[002] Algorithm 2, one trajectory: step 0 takes G_i (or the first batch), step k batch k."""
+  """FedGLOMO, Algorithm 2, one trajectory: step 0 takes G_i (or the first batch), step k batch k."""
   b_0, *others = batches(problem, i)
   v = {"full": G(problem, i, x), "batch": g(problem, x, b_0)}[first_gradient]
   y_minus, y = x, x - eta_l * v
@@ -115,7 +115,7 @@ def fedlomo(
   first_gradient="full",
   client_weighting="uniform",
 ) -> Trace:
-  """Local momentum of [002] only: x⁺ = x − E[Q(Δ)]."""
+  """Local momentum of the FedGLOMO paper only: x⁺ = x − E[Q(Δ)]."""
   Q, x, after = quantise or _exact, problem.x0, {}
   for t, S in rounds(problem, cohorts):
     E, eta_l = mean(problem, S, client_weighting), at(client_learning_rate, t)

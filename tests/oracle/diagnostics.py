@@ -30,7 +30,7 @@ def trajectories(problem: Problem, S: Sequence[int], start: Callable[[int], tupl
 def drift(
   problem: Problem, S: Sequence[int], start: Callable[[int], tuple], step: Step, full: bool
 ) -> float:
-  """[000] Definition 3.1, at the points where gradients are taken; the shadow steps as one."""
+  """GHBM, Definition 3.1, at the points where gradients are taken; the shadow steps as one."""
   paths = trajectories(problem, S, start, step)
   steps = {i: len(batches(problem, i)) for i in S}
   shadow = tuple(np.mean([start(i)[n] for i in S], axis=0) for n in range(len(start(S[0]))))
@@ -50,7 +50,7 @@ def drift(
 def alpha(
   problem: Problem, S: Sequence[int], start: Callable[[int], tuple], step: Step, full: bool
 ) -> tuple[float, float]:
-  """[002] Assumption 4: α, and α/n, each the largest over the steps after the first."""
+  """FedGLOMO, Assumption 4: α, and α/n, each the largest over the steps after the first."""
   paths = trajectories(problem, S, start, step)
   steps = {i: len(batches(problem, i)) for i in S}
   found = []
@@ -75,13 +75,13 @@ def gradient_of(problem: Problem, i: int, k: int, full: bool) -> Callable[[np.nd
 
 
 def cosine_distance(models: Sequence[np.ndarray]) -> float:
-  """[001] Figure 1: the mean over all pairs."""
+  """FedGBO, Figure 1: the mean over all pairs."""
   pairs = [1 - a @ b / (np.linalg.norm(a) * np.linalg.norm(b)) for a, b in combinations(models, 2)]
   return float(np.mean(pairs))
 
 
 def dissimilarity(problem: Problem, S: Sequence[int], x: np.ndarray) -> dict[str, Any]:
-  """[004]: G for B = 1, B for G = 0, and δ from the whole Hessians, by central differences."""
+  """the SCAFFOLD paper: G for B = 1, B for G = 0, and δ from the whole Hessians, by central differences."""
   gradients = [full_gradient(problem, i, x) for i in S]
   mean = np.mean(gradients, axis=0)
   hessians = [_hessian(lambda y, i=i: full_gradient(problem, i, y), x) for i in S]

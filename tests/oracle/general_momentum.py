@@ -1,4 +1,4 @@
-"""FedGM of [003]: eq. 2, Algorithm 3 with its stages, and the schemes FedGM contains.
+"""FedGM of the FedGM paper: eq. 2, Algorithm 3 with its stages, and the schemes FedGM contains.
 
 The maps from SNV, PID, ASGD and triple momentum to (η, β, ν) are checked against each scheme's own
 recursion, which `published` holds.
@@ -54,7 +54,7 @@ def stage_of(stages: Sequence[Stage], t: int) -> Triple:
 def stages_from(
   T: int, S: int, eta1: float, beta1: float, nu: float, drop: float = 2
 ) -> list[Stage]:
-  """Stages of "constant and drop" that keep W₁ = ηβν/(1−β) and W₂ = T_s η_s ([003] eq. 3)."""
+  """Stages of "constant and drop" that keep W₁ = ηβν/(1−β) and W₂ = T_s η_s (FedGM, eq. 3)."""
   eta = [eta1 / drop**s for s in range(S)]
   odds = [eta1 / e * beta1 / (1 - beta1) for e in eta]  # β_s/(1−β_s)
   share = np.cumsum([1 / e for e in eta]) / sum(1 / e for e in eta)

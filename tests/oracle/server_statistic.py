@@ -1,7 +1,7 @@
 """Family B: a server statistic, downloaded and used in the local steps.
 
-From [004] Algorithm 1 (Mime, MimeLite), [001] Algorithm 1 (FedGBO) and section 5.2 (MimeXlite),
-[000] eq. 6 (GHBM); FedCM and FedADC by the rules of their own papers.
+From SCAFFOLD, Algorithm 1 (Mime, MimeLite), FedGBO, Algorithm 1 (FedGBO) and section 5.2 (MimeXlite),
+GHBM, eq. 6 (GHBM); FedCM and FedADC by the rules of their own papers.
 """
 
 import numpy as np

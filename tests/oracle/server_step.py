@@ -1,6 +1,6 @@
 """Family A: the clients descend, the server steps along E[Δ], Δ_i = x − y_i.
 
-From [003] Algorithms 1 and 2 (FedAvg), [002] (FedAvg-lm, -glm) and [004] (FedSGD). FedGM and what
+From FedGM, Algorithms 1 and 2 (FedAvg), FedGLOMO (FedAvg-lm, -glm) and SCAFFOLD (FedSGD). FedGM and what
 it contains are in `general_momentum`, the adaptive server steps in `adaptive`.
 """
 
@@ -11,7 +11,7 @@ from tests.oracle.problem import G, Problem, Rate, Trace, at, batches, g, mean, 
 
 
 def local_sgd(problem: Problem, i: int, x: np.ndarray, eta_l: float) -> np.ndarray:
-  """LocalOPT of [003] Algorithm 2: Δ_i after K_i steps y ← y − η_l g(y; b)."""
+  """LocalOPT of FedGM, Algorithm 2: Δ_i after K_i steps y ← y − η_l g(y; b)."""
   y = x
   for b in batches(problem, i):
     y = y - eta_l * g(problem, y, b)

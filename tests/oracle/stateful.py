@@ -1,6 +1,6 @@
 """Family C: clients keep state between their rounds.
 
-From [004] Algorithm 1 (SCAFFOLD), [000] Algorithm 1 and section 3.4 (FedHBM, local GHBM); FedDyn,
+From SCAFFOLD, Algorithm 1 (SCAFFOLD), GHBM, Algorithm 1 and section 3.4 (FedHBM, local GHBM); FedDyn,
 AdaBest and FedCOMGATE (in `compressed`) by the rules of their own papers. A state that names a
 round counts rounds from 1, so that 0 is the start.
 """

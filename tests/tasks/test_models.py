@@ -26,21 +26,21 @@ def count(model):
     (images.dense(200), (GREY, 10), 199_210),
     (images.autoencoder, (GREY,), 2_837_314),
     (images.logistic, (GREY, 10), 7_850),
-    # [001]: by its architecture, and by the FLOPs of its tables 7 and 8 (32×32 for CIFAR-100).
+    # the FedGBO paper: by its architecture, and by the FLOPs of its tables 7 and 8 (32×32 for CIFAR-100).
     (images.cnn_fedgbo, (GREY, 62), 870_334),
     (images.cnn_fedgbo, ((28, 28, 3), 100), 890_404),
     (images.cnn_fedgbo, (CIFAR, 100), 1_250_852),
-    # [000]: Hsu et al.'s LeNet, and He et al.'s ResNet-20 (0.27 million).
+    # the GHBM paper: Hsu et al.'s LeNet, and He et al.'s ResNet-20 (0.27 million).
     (images.lenet, (CIFAR, 10), 797_962),
     (images.lenet, (CIFAR, 100), 815_332),
     (deep.resnet20, (CIFAR, 10), 269_722),
     (deep.resnet20, (CIFAR, 100), 275_572),
-    # [002]: 300 and 600 hidden units; [003]: VGG-11; [004]: logistic regression of 47 classes.
+    # FedGLOMO: 300 and 600 hidden units; FedGM: VGG-11; SCAFFOLD: logistic regression of 47 classes.
     (images.dense(300), (GREY, 10), 328_810),
     (images.dense(600), (CIFAR, 10), 2_210_410),
     (deep.vgg11, (CIFAR, 10), 9_231_114),
     (images.logistic, (GREY, 47), 36_895),
-    # Text: Reddi et al. 2021, McMahan et al. 2017, [000], [001].
+    # Text: Reddi et al. 2021, McMahan et al. 2017, the GHBM paper, the FedGBO paper.
     (text.next_word, (10_004,), 4_050_748),
     (text.next_characters, (90,), 820_522),
     (text.one_character_lstm, (80,), 132_720),

@@ -1,4 +1,4 @@
-"""The mean pairwise cosine distance between the cohort's client models ([001] Figure 1).
+"""The mean pairwise cosine distance between the cohort's client models (FedGBO, Figure 1).
 
     mean over i < j of 1 − cos(y_i, y_j)  =  Σ_i ‖u_i − ū‖² / (S − 1),   u_i = y_i/‖y_i‖
 

@@ -1,4 +1,4 @@
-"""How different the clients' functions are at a model ([004]): G and B of (B, G)-BGD, and δ of δ-BHD.
+"""How different the clients' functions are at a model: G and B of (B, G)-BGD, and δ of δ-BHD (SCAFFOLD).
 
     mean_i ‖∇f_i(x)‖² ≤ G² + B²‖∇f(x)‖²,        ‖∇²f_i(x) − ∇²f(x)‖ ≤ δ for all i
 

@@ -1,4 +1,4 @@
-"""Client drift ([000] Definition 3.1) and α ([002] Assumption 4), the cohort's clients walking in lock step.
+"""Client drift (GHBM, Definition 3.1) and α (FedGLOMO, Assumption 4), measured step by step over a cohort.
 
     y_i^k   client i before its local step k, counted from 0: where its gradient is taken
     θ^k     the shadow: all clients take step k from θ^k, each on its own batch, and are averaged

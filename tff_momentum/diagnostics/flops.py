@@ -1,4 +1,4 @@
-"""Floating-point operations of a client in a round ([001] Appendix B, eq. 22).
+"""Floating-point operations of a client in a round (FedGBO, Appendix B, eq. 22).
 
     N = K (p·B (fwd + bwd) + C|x|) + q·n (fwd + bwd),    fwd + bwd = 3 × the forward multiply-adds
 

@@ -1,6 +1,6 @@
 """Multiply-adds of a Keras model's forward pass on one example, layer by layer.
 
-Counted as the library does that [001] used: a product and its sum are one operation, the bias of a
+Counted as the library does that the FedGBO paper used: a product and its sum are one operation, the bias of a
 convolution is another, a recurrent cell counts its gates too, pooling and activations count nothing.
 """
 

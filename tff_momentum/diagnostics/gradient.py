@@ -1,4 +1,4 @@
-"""The full gradient, and how well the server's momentum estimates it ([000] section 4.2, Lemmas 4.5 to 4.7).
+"""The full gradient, and how well the server's momentum estimates it (GHBM, section 4.2, Lemmas 4.5 to 4.7).
 
     g = E[G_i(x)] over all clients, or a sample of them;   ‖g‖, ‖m‖, ‖m − g‖ and cos(m, g)
 

@@ -1,4 +1,4 @@
-"""The server's update: its variance over resampled cohorts ([002]), and the names of its parts."""
+"""The server's update: its variance over resampled cohorts (FedGLOMO), and the names of its parts."""
 
 import re
 from collections.abc import Sequence
