@@ -46,7 +46,10 @@ def define(module: str) -> None:
   flags.DEFINE_integer("max_staleness", None, "With --async: the most versions that an update may be old; "
                        f"default: {MAX_STALENESS}.", lower_bound=1, module_name=module)  # fmt: skip
   choices(
-    "stale", None, clock.STALE, "With --async: drop older updates (default), or block the server."
+    "stale",
+    None,
+    clock.STALE_POLICIES,
+    "With --async: drop older updates (default), or block the server.",
   )
   texts(
     "think_time", None, "With --async, a law: virtual seconds before a client starts; default: 0."
@@ -101,9 +104,9 @@ def _check_numbers(found: dict[str, Any]) -> None:
 def _check_laws(found: dict[str, Any], given: Any) -> None:
   for name, bounds in LAWS.items():
     if found[name] is not None:
-      distributions.read(f"--{name}", found[name], **bounds)
+      distributions.parse(f"--{name}", found[name], **bounds)
   if found["client_steps_law"] is not None:
-    distributions.read_whole("--client_steps_law", found["client_steps_law"])
+    distributions.parse_integers("--client_steps_law", found["client_steps_law"])
     for name in ("client_steps_per_round", "client_epochs_per_round"):
       if given[name].value is not None:
         raise ValueError(f"--client_steps_law and --{name} exclude each other; give one of them.")

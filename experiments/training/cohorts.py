@@ -25,13 +25,13 @@ def _rounds(config: Mapping[str, Any], task: Task) -> Participation:
   selected = min(math.ceil(wanted * (config["over_selection"] or 1)), len(task.clients))
   pattern = _pattern(config, task, max(selected, wanted))
   if config["client_steps_law"]:
-    law = distributions.read_whole("client_steps_law", config["client_steps_law"])
+    law = distributions.parse_integers("client_steps_law", config["client_steps_law"])
     pattern = participation.with_steps(pattern, law, seed)
   if config["dropout_rate"]:
     pattern = participation.with_dropouts(pattern, config["dropout_rate"], seed)
   if config["client_speed"]:
     enough = wanted if config["over_selection"] else None
-    pattern = clock.timed(
+    pattern = clock.synchronous(
       pattern, _pace(config, task), clients_per_round=enough, deadline=config["deadline"]
     )
   return pattern
@@ -55,13 +55,13 @@ def _pattern(config: Mapping[str, Any], task: Task, size: int) -> Participation:
 
 def _arrivals(config: Mapping[str, Any], task: Task) -> Participation:
   steps = config["client_steps_law"]
-  return clock.arrivals(
+  return clock.asynchronous(
     len(task.clients),
     config["clients_per_round"],
     _pace(config, task),
     max_staleness=config["max_staleness"],
     stale=config["stale"],
-    steps=distributions.read_whole("client_steps_law", steps) if steps else None,
+    steps=distributions.parse_integers("client_steps_law", steps) if steps else None,
     think_time=_law(config, "think_time"),
     days=_days(config, len(task.clients)) if config["availability"] else None,
     dropout_rate=config["dropout_rate"] or 0.0,
@@ -69,17 +69,17 @@ def _arrivals(config: Mapping[str, Any], task: Task) -> Participation:
   )
 
 
-def _law(config: Mapping[str, Any], name: str) -> distributions.Law | None:
-  return distributions.read(name, config[name], **LAWS[name]) if config[name] else None
+def _law(config: Mapping[str, Any], name: str) -> distributions.Distribution | None:
+  return distributions.parse(name, config[name], **LAWS[name]) if config[name] else None
 
 
-def _days(config: Mapping[str, Any], num_clients: int) -> participation.Days:
-  share = distributions.read("availability", config["availability"], **LAWS["availability"])
-  return participation.Days(num_clients, config["day"], share, config["seed"])
+def _days(config: Mapping[str, Any], num_clients: int) -> participation.DailyAvailability:
+  share = distributions.parse("availability", config["availability"], **LAWS["availability"])
+  return participation.DailyAvailability(num_clients, config["day"], share, config["seed"])
 
 
-def _pace(config: Mapping[str, Any], task: Task) -> clock.Pace:
-  speed = distributions.read("client_speed", config["client_speed"], **LAWS["client_speed"])
+def _pace(config: Mapping[str, Any], task: Task) -> clock.ClientSpeeds:
+  speed = distributions.parse("client_speed", config["client_speed"], **LAWS["client_speed"])
 
   @functools.cache
   def usual_steps(client: int) -> int:
@@ -87,7 +87,7 @@ def _pace(config: Mapping[str, Any], task: Task) -> clock.Pace:
     batches = fixed or _count(task, task.clients[client], config["client_batch_size"])
     return batches if fixed else batches * (config["client_epochs_per_round"] or 1)
 
-  return clock.Pace(len(task.clients), speed, usual_steps, config["seed"])
+  return clock.ClientSpeeds(len(task.clients), speed, usual_steps, config["seed"])
 
 
 def _count(task: Task, client: str, batch_size: int) -> int:

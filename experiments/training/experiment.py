@@ -36,7 +36,7 @@ from tff_momentum.processes.process import build_process
 from tff_momentum.runtime import set_execution_context
 from tff_momentum.simulation import loop
 from tff_momentum.simulation.checkpoints import Checkpoints
-from tff_momentum.simulation.client_store import ClientStates, LmdbStore, MemoryStore
+from tff_momentum.simulation.client_store import ClientStore, LmdbStore, MemoryStore
 from tff_momentum.transforms.asynchronous import asynchronous
 from tff_momentum.transforms.compression import compressed, quantiser
 
@@ -93,7 +93,7 @@ def train(
   checkpoints = Checkpoints(
     folder.path / "checkpoints", process, store, keep=flags.keep_checkpoints
   )
-  state, _ = checkpoints.resume()
+  state = checkpoints.resume()
   first, total = int(state.round), config["total_rounds"]
   best = export.Best(folder.path / "checkpoints" / "best.npz")
   if first >= total:
@@ -140,7 +140,7 @@ def train(
       if ends or done % flags.rounds_per_checkpoint == 0:
         folder.force_out()
         best.write()
-        checkpoints.save(finished.state, {})
+        checkpoints.save(finished.state)
       if ends:
         break
   profile.close()
@@ -163,9 +163,9 @@ def finish(
   print(closing_words(folder.path, folder.write_summary()))
 
 
-def client_store(flags: Any, config: Any, process: Any, folder: Any) -> ClientStates:
+def client_store(flags: Any, config: Any, process: Any, folder: Any) -> ClientStore:
   """Where the clients' states are kept: on disk where all of them together would be large."""
-  init = loop.new_client(process, flags.seed)
+  init = loop.client_initializer(process, flags.seed)
   state_bytes = wire_bytes.dense_bytes(tf.nest.map_structure(tf.type_spec_from_value, init("")))
   everyone = config["num_clients"] * state_bytes
   where = flags.client_states

@@ -40,7 +40,7 @@ def problem(name="scaffold"):
 
 def run(name, rounds, measure=None, start=None):
   task, process = problem(name)
-  store = MemoryStore(loop.new_client(process, 7)) if start is None else start[1]
+  store = MemoryStore(loop.client_initializer(process, 7)) if start is None else start[1]
   last = loop.run(
     process,
     task,
@@ -104,7 +104,7 @@ def test_everyone_in_every_cohort_has_no_variance_and_others_have_that_of_sampli
 
   def variance(cohort, cohorts):
     after = process.next(state, inputs(cohort)).state
-    visit = loop.Visit(0, cohort, state, after, inputs)
+    visit = loop.TrainedRound(0, cohort, state, after, inputs)
     measure = Measure(process, task.clients, ["variance"], period=1, cohorts=cohorts)
     return measure(visit)["diagnostics/variance"]
 

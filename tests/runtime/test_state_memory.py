@@ -58,14 +58,14 @@ model = tfm.from_keras(
   batch_spec=data.element_spec,
 )
 process = tfm.build_process({"changing": changing, "queue": queue}[sys.argv[1]](), model)
-store = MemoryStore(loop.new_client(process, 0))
+store = MemoryStore(loop.client_initializer(process, 0))
 checkpoints = Checkpoints(sys.argv[2], process, store)
 
 def go(until):
   options = dict(clients_per_round=2, rounds_per_eval=0, store=store)
-  for last in loop.rounds(process, Task, total_rounds=until, state=checkpoints.resume().state, **options):
+  for last in loop.rounds(process, Task, total_rounds=until, state=checkpoints.resume(), **options):
     pass
-  checkpoints.save(last.state, {})
+  checkpoints.save(last.state)
 
 before = psutil.Process().memory_info().rss
 go(until=int(sys.argv[3]))

@@ -12,8 +12,8 @@ N = 30
 
 
 def pace(speed="lognormal(1, 0.7)", clients=N, usual=5, seed=1):
-  law = distributions.read("client_speed", speed, above=0)
-  return clock.Pace(clients, law, lambda i: usual, seed)
+  law = distributions.parse("client_speed", speed, above=0)
+  return clock.ClientSpeeds(clients, law, lambda i: usual, seed)
 
 
 def first(pattern, count):
@@ -45,11 +45,11 @@ def slow_but_plain(clients, m, pace, *, max_staleness, stale):
     running.append((*restart, version))
 
 
-@pytest.mark.parametrize("stale", clock.STALE)
+@pytest.mark.parametrize("stale", clock.STALE_POLICIES)
 @pytest.mark.parametrize("max_staleness", [3, 6, 40])
 def test_agrees_with_a_slow_simulation(stale, max_staleness):
   rules = dict(max_staleness=max_staleness, stale=stale)
-  cohorts = first(clock.arrivals(N, 4, pace(), **rules), 200)
+  cohorts = first(clock.asynchronous(N, 4, pace(), **rules), 200)
   for cohort, expected in zip(cohorts, slow_but_plain(N, 4, pace(), **rules), strict=False):
     now, clients, ages, dropped = expected
     assert (cohort.clients, cohort.staleness) == (clients, ages)
@@ -62,10 +62,10 @@ def test_agrees_with_a_slow_simulation(stale, max_staleness):
 
 def test_the_server_drops_or_waits_for_stale_updates():
   speeds = "lognormal(1, 1.5)"
-  drop = first(clock.arrivals(N, 4, pace(speeds), max_staleness=5), 100)
-  block = first(clock.arrivals(N, 4, pace(speeds), max_staleness=5, stale="block"), 100)
+  drop = first(clock.asynchronous(N, 4, pace(speeds), max_staleness=5), 100)
+  block = first(clock.asynchronous(N, 4, pace(speeds), max_staleness=5, stale="block"), 100)
   assert sum(c.measurements["clients/stale"] for c in drop) > 10
-  assert sum(c.unheard for c in drop) == sum(c.measurements["clients/stale"] for c in drop)
+  assert sum(c.unreported for c in drop) == sum(c.measurements["clients/stale"] for c in drop)
   assert "clients/stale" not in block[0].measurements
   assert max(len(c.clients) for c in block) > 4
   end = "virtual/seconds"
@@ -76,13 +76,13 @@ def test_the_server_drops_or_waits_for_stale_updates():
 
 def test_measurements_add_up():
   cohorts = first(
-    clock.arrivals(
+    clock.asynchronous(
       N,
       4,
       pace(),
       max_staleness=20,
-      steps=distributions.read_whole("steps", "uniform(1, 10)"),
-      think_time=distributions.read("think_time", "lognormal(2, 1)", at_least=0),
+      steps=distributions.parse_integers("steps", "uniform(1, 10)"),
+      think_time=distributions.parse("think_time", "lognormal(2, 1)", at_least=0),
       dropout_rate=0.3,
       seed=2,
     ),
@@ -104,13 +104,13 @@ def test_measurements_add_up():
 
 
 def test_a_client_may_be_there_twice():
-  cohorts = first(clock.arrivals(5, 4, pace("lognormal(1, 2)", 5), max_staleness=9), 50)
+  cohorts = first(clock.asynchronous(5, 4, pace("lognormal(1, 2)", 5), max_staleness=9), 50)
   assert any(len(set(c.clients)) < 4 for c in cohorts)
 
 
 def test_fast_clients_come_more_often_and_slow_ones_are_older():
   speeds = pace("lognormal(1, 1)")
-  cohorts = first(clock.arrivals(N, 4, speeds, max_staleness=200), 800)
+  cohorts = first(clock.asynchronous(N, 4, speeds, max_staleness=200), 800)
   counts = np.bincount([i for c in cohorts for i in c.clients], minlength=N)
   taken = [speeds.seconds(i, None) for i in range(N)]
   assert np.corrcoef(counts, 1 / np.array(taken))[0, 1] > 0.99
@@ -120,8 +120,8 @@ def test_fast_clients_come_more_often_and_slow_ones_are_older():
 
 
 def test_who_cannot_be_reached_does_not_start():
-  days = participation.Days(N, 100.0, distributions.read("availability", "0.25"), 1)
-  cohorts = first(clock.arrivals(N, 3, pace("1", usual=1), max_staleness=9, days=days), 300)
+  days = participation.DailyAvailability(N, 100.0, distributions.parse("availability", "0.25"), 1)
+  cohorts = first(clock.asynchronous(N, 3, pace("1", usual=1), max_staleness=9, days=days), 300)
   for cohort in cohorts:  # the last to arrive started a second before
     started = cohort.measurements["virtual/seconds"] - 1.0
     assert not days.waiting(np.array(cohort.clients[-1:]), started + 1e-6).any()
@@ -129,14 +129,14 @@ def test_who_cannot_be_reached_does_not_start():
 
 def test_cohorts_can_be_asked_for_again_and_from_any_round_on():
   def make():
-    return clock.arrivals(N, 4, pace(), max_staleness=20, dropout_rate=0.1, seed=4)
+    return clock.asynchronous(N, 4, pace(), max_staleness=20, dropout_rate=0.1, seed=4)
 
   one, other = make(), make()
   whole = first(one, 30)
   assert other(17) == whole[17]
   assert other(3) == whole[3]
   assert [one(t) for t in (29, 29, 0, 1)] == [whole[29], whole[29], whole[0], whole[1]]
-  other_seed = clock.arrivals(N, 4, pace(seed=2), max_staleness=20, dropout_rate=0.1, seed=5)
+  other_seed = clock.asynchronous(N, 4, pace(seed=2), max_staleness=20, dropout_rate=0.1, seed=5)
   assert first(other_seed, 30) != whole
 
 
@@ -145,7 +145,7 @@ def test_cohorts_can_be_asked_for_again_and_from_any_round_on():
 
 def synchronous(selected, wanted, **rules):
   pattern = participation.uniform(N, selected, 1)
-  return pattern, clock.timed(pattern, pace(), clients_per_round=wanted, **rules)
+  return pattern, clock.synchronous(pattern, pace(), clients_per_round=wanted, **rules)
 
 
 def test_a_synchronous_round_lasts_as_long_as_its_slowest_client():
@@ -166,10 +166,10 @@ def test_stragglers_are_cut_at_the_deadline():
   for t, cohort in enumerate(cohorts):
     quick = [i for i in plain(t).clients if pace().seconds(i, None) <= 5.0]
     assert cohort.clients == quick
-    assert cohort.unheard == cohort.measurements["clients/late"] == 6 - len(quick)
+    assert cohort.unreported == cohort.measurements["clients/late"] == 6 - len(quick)
     assert cohort.measurements["virtual/idle_seconds"] <= 5.0
     assert (cohort.measurements["virtual/idle_seconds"] == 5.0) == (len(quick) < 6)
-  nobody = clock.timed(plain, pace(), clients_per_round=6, deadline=1e-3)(0)
+  nobody = clock.synchronous(plain, pace(), clients_per_round=6, deadline=1e-3)(0)
   assert nobody.clients == []
   assert nobody.measurements["rounds/skipped"] == 1
 
@@ -186,12 +186,12 @@ def test_over_selection_takes_the_first_to_report():
 
 def test_the_server_waits_for_who_drops_out_until_the_deadline():
   lost = participation.with_dropouts(participation.uniform(N, 6, 1), 0.3, 1)
-  on_time = clock.timed(lost, pace("1"), clients_per_round=6, deadline=50.0)
+  on_time = clock.synchronous(lost, pace("1"), clients_per_round=6, deadline=50.0)
   for t in range(20):
     cohort = on_time(t)
     waited = 50.0 if cohort.measurements["clients/dropped"] else 5.0
     assert cohort.measurements["virtual/idle_seconds"] == waited
-    assert cohort.unheard == cohort.measurements["clients/dropped"]
+    assert cohort.unreported == cohort.measurements["clients/dropped"]
 
 
 # Cost.
@@ -199,13 +199,13 @@ def test_the_server_waits_for_who_drops_out_until_the_deadline():
 
 def test_ten_thousand_clients_cost_microseconds_an_arrival():
   started = time.process_time()
-  pattern = clock.arrivals(
+  pattern = clock.asynchronous(
     10_000,
     10,
     pace(clients=10_000),
     max_staleness=100,
-    steps=distributions.read_whole("steps", "uniform(1, 10)"),
-    think_time=distributions.read("think_time", "lognormal(1000, 1)", at_least=0),
+    steps=distributions.parse_integers("steps", "uniform(1, 10)"),
+    think_time=distributions.parse("think_time", "lognormal(1000, 1)", at_least=0),
   )
   pattern(4999)
   assert time.process_time() - started < 20  # about 1 s on a quiet core

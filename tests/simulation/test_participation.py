@@ -12,7 +12,9 @@ from tff_momentum.processes.process import build_process
 from tff_momentum.simulation import distributions, loop, participation
 
 N, S, SEED = 20, 4, 3
-DAYS = participation.Days(N, 8.0, distributions.read("share", "uniform(0.2, 0.6)"), SEED)
+DAYS = participation.DailyAvailability(
+  N, 8.0, distributions.parse("share", "uniform(0.2, 0.6)"), SEED
+)
 SIZES = [0] * 5 + [1] * 10 + [30] * 5
 PATTERNS = {
   "uniform": participation.uniform(N, S, SEED),
@@ -22,7 +24,7 @@ PATTERNS = {
   "available": participation.available(N, S, SEED, days=DAYS),
   "dropouts": participation.with_dropouts(participation.uniform(N, S, SEED), 0.3, SEED),
   "steps": participation.with_steps(
-    participation.uniform(N, S, SEED), distributions.read_whole("steps", "uniform(1, 10)"), SEED
+    participation.uniform(N, S, SEED), distributions.parse_integers("steps", "uniform(1, 10)"), SEED
   ),
 }
 
@@ -81,7 +83,7 @@ def test_drop_outs_are_as_many_as_asked_for_and_counted():
   assert 0.25 < sum(dropped) / (500 * S) < 0.35
   for t, (cohort, lost) in enumerate(zip(cohorts, dropped, strict=True)):
     assert len(cohort.clients) + lost == S
-    assert cohort.unheard == lost
+    assert cohort.unreported == lost
     assert set(cohort.clients) <= set(PATTERNS["uniform"](t).clients)
     assert cohort.measurements["rounds/skipped"] == (not cohort.clients)
 
@@ -100,11 +102,11 @@ def test_steps_follow_their_law():
 def test_laws_have_their_means(tmp_path):
   rng, clients = np.random.default_rng(1), np.arange(20000)
   for text, mean in (("3", 3), ("constant(2)", 2), ("uniform(1, 3)", 2), ("lognormal(5, 0.5)", 5)):
-    assert distributions.read("x", text).draw(rng, clients, 0).mean() == pytest.approx(
+    assert distributions.parse("x", text).draw(rng, clients, 0).mean() == pytest.approx(
       mean, rel=0.02
     )
   (tmp_path / "trace.csv").write_text("1,2\n5\n")
-  trace = distributions.read_whole("x", f"trace:{tmp_path / 'trace.csv'}")
+  trace = distributions.parse_integers("x", f"trace:{tmp_path / 'trace.csv'}")
   assert trace.draw(rng, clients[:3], 0).tolist() == [1, 5, 1]
   assert trace.draw(rng, clients[:3], 3).tolist() == [2, 5, 2]
 
@@ -120,7 +122,7 @@ BAD_LAWS = [
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_bad_law_is_one_sentence(text, whole):
   with pytest.raises(ValueError, match="client_speed") as error:
-    distributions.read_whole("client_speed", text) if whole else distributions.read(
+    distributions.parse_integers("client_speed", text) if whole else distributions.parse(
       "client_speed", text, above=0
     )
   assert "\n" not in str(error.value)
@@ -131,7 +133,7 @@ def test_a_bad_law_is_one_sentence(text, whole):
 def test_a_bad_trace_is_one_sentence(tmp_path, text):
   (tmp_path / "trace.csv").write_text(text)
   with pytest.raises(ValueError, match=r"trace\.csv") as error:
-    distributions.read("client_speed", f"trace:{tmp_path / 'trace.csv'}", above=0)
+    distributions.parse("client_speed", f"trace:{tmp_path / 'trace.csv'}", above=0)
   assert "\n" not in str(error.value)
 
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tff_momentum.simulation.prefetch import Ahead
+from tff_momentum.simulation.prefetch import Prefetcher
 
 
 def test_the_next_one_is_read_while_the_caller_works():
@@ -14,7 +14,7 @@ def test_the_next_one_is_read_while_the_caller_works():
     begun[t].set()
     return 10 * t
 
-  ahead = Ahead(read, 1, 3)
+  ahead = Prefetcher(read, 1, 3)
   assert ahead.get(1) == 10
   assert begun[2].wait(10)  # nobody has asked for it yet
   assert not begun[3].is_set()
@@ -29,7 +29,7 @@ def test_an_error_belongs_to_the_round_that_it_is_about():
       raise ValueError("client 7 cannot be read")
     return t
 
-  ahead = Ahead(read, 0, 5)
+  ahead = Prefetcher(read, 0, 5)
   assert ahead.get(0) == 0
   with pytest.raises(ValueError, match="client 7"):
     ahead.get(1)
@@ -37,7 +37,7 @@ def test_an_error_belongs_to_the_round_that_it_is_about():
 
 
 def test_closing_ends_the_thread():
-  ahead = Ahead(lambda t: t, 0, 9)
+  ahead = Prefetcher(lambda t: t, 0, 9)
   ahead.get(0)
   ahead.close()
   assert not any("reading-ahead" in thread.name for thread in threading.enumerate())

@@ -18,13 +18,13 @@ from tff_momentum.diagnostics.flops import Flops
 from tff_momentum.diagnostics.gradient import FullGradient
 from tff_momentum.processes.process import FederatedProcess, ProcessState
 from tff_momentum.simulation import seeds
-from tff_momentum.simulation.loop import Visit
+from tff_momentum.simulation.loop import TrainedRound
 
 PREFIX = "diagnostics/"
 
 
 class Measure:
-  """The measures of a run: `loop.rounds` calls it with every `Visit`.
+  """The measures of a run: `loop.rounds` calls it with every `TrainedRound`.
 
   Attributes:
     columns: all names that a row may get, in order.
@@ -86,7 +86,7 @@ class Measure:
     }
     self.columns = [PREFIX + c for name in self._names for c in own.get(name, (name,))]
 
-  def __call__(self, visit: Visit) -> dict[str, float]:
+  def __call__(self, visit: TrainedRound) -> dict[str, float]:
     """The row's new numbers; none in a round that is not measured, or in which nobody took part."""
     if (visit.round + 1) % self._period or not visit.cohort:
       return {}
@@ -113,7 +113,7 @@ class Measure:
     found.update(self._of_updates(visit))
     return {PREFIX + n: v for n, v in found.items() if PREFIX + n in self.columns}
 
-  def _of_updates(self, visit: Visit) -> dict[str, float]:
+  def _of_updates(self, visit: TrainedRound) -> dict[str, float]:
     def update(after: ProcessState) -> list[np.ndarray]:
       return updates.moved(self._process.weights(visit.before), self._process.weights(after))
 

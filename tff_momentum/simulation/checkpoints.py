@@ -11,7 +11,6 @@ import os
 import pathlib
 import shutil
 import warnings
-from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -19,18 +18,11 @@ import tensorflow as tf
 from tff_momentum import validation
 from tff_momentum.processes.exchange import specs
 from tff_momentum.processes.process import FederatedProcess, ProcessState
-from tff_momentum.simulation.client_store import ClientStates
-from tff_momentum.simulation.state_records import Codec
+from tff_momentum.simulation.client_store import ClientStore
+from tff_momentum.simulation.state_records import StateCodec
 
 _MANIFEST = "manifest.json"
-_FILES = ("server", "clients", "notes")  # what the manifest has the digests of
-
-
-class Resumed(NamedTuple):
-  """What a run goes on from."""
-
-  state: ProcessState
-  notes: dict[str, Any]
+_FILES = ("server", "clients")  # what the manifest has the digests of
 
 
 class Checkpoints:
@@ -40,7 +32,7 @@ class Checkpoints:
     self,
     folder: str | pathlib.Path,
     process: FederatedProcess,
-    store: ClientStates,
+    store: ClientStore,
     *,
     keep: int = 2,
   ):
@@ -50,10 +42,10 @@ class Checkpoints:
     self._keep = validation.integer("keep", keep, at_least=1)
     self._initialize = process.initialize
     state_type = process.initialize.type_signature.result.member
-    self._codec = Codec(tf.nest.map_structure(_without_memory, specs(state_type)))
+    self._codec = StateCodec(tf.nest.map_structure(_without_memory, specs(state_type)))
 
-  def save(self, state: ProcessState, notes: dict[str, Any]) -> None:
-    """Writes a checkpoint of this moment; `notes` is anything that JSON can hold."""
+  def save(self, state: ProcessState) -> None:
+    """Writes a checkpoint of this state and of the clients' states in the store."""
     name = f"{int(state.round):08d}"
     part = self._folder / f"{name}.part"
     shutil.rmtree(part, ignore_errors=True)
@@ -61,7 +53,6 @@ class Checkpoints:
     with open(part / "server", "wb") as file:
       file.writelines(self._codec.parts(state))
     self._store.snapshot(part / "clients")
-    (part / "notes").write_text(json.dumps(notes))
     (part / _MANIFEST).write_text(json.dumps({file: _digest(part / file) for file in _FILES}))
     for path in (*part.iterdir(), part):
       _force_out(path)
@@ -71,23 +62,22 @@ class Checkpoints:
     _force_out(self._folder)
     self._tidy()
 
-  def resume(self) -> Resumed:
+  def resume(self) -> ProcessState:
     """Brings back the newest whole checkpoint, the clients' states with it; or the very start."""
     for folder in reversed(self._complete()):
       try:
         manifest = json.loads((folder / _MANIFEST).read_text())
         if any(_digest(folder / file) != manifest[file] for file in _FILES):
           raise ValueError("its contents are not what was written")
-        notes = json.loads((folder / "notes").read_text())
         with open(folder / "server", "rb") as file:
           state = self._codec.read(file)
         self._store.restore(folder / "clients")
       except (OSError, ValueError, KeyError, TypeError) as error:
         warnings.warn(f"The checkpoint {folder.name} cannot be used ({error}).", stacklevel=2)
         continue
-      return Resumed(state, notes)
+      return state
     self._store.clear()
-    return Resumed(self._initialize(), {})
+    return self._initialize()
 
   def _complete(self) -> list[pathlib.Path]:
     return sorted(path for path in self._folder.glob("*") if path.name.isdecimal())

@@ -29,13 +29,13 @@ import lmdb
 import numpy as np
 import tensorflow as tf
 
-from tff_momentum.simulation.lmdb_versions import Versions
-from tff_momentum.simulation.state_records import LazyCodec
+from tff_momentum.simulation.lmdb_versions import VersionedRecords
+from tff_momentum.simulation.state_records import LazyStateCodec
 
 _LENGTHS = struct.Struct("<IQ")
 
 
-class ClientStates(abc.ABC):
+class ClientStore(abc.ABC):
   """A store of clients' states.
 
   Attributes:
@@ -45,7 +45,7 @@ class ClientStates(abc.ABC):
   def __init__(self, init: Callable[[str], Any]):
     """Takes what gives a client that was never seen its first state."""
     self._init = init
-    self._codec = LazyCodec(init)
+    self._codec = LazyStateCodec(init)
     self.round = 0
 
   @abc.abstractmethod
@@ -84,7 +84,7 @@ class ClientStates(abc.ABC):
       )
 
 
-class MemoryStore(ClientStates):
+class MemoryStore(ClientStore):
   """Keeps the states of all clients seen so far in memory."""
 
   def __init__(self, init: Callable[[str], Any]):
@@ -133,7 +133,7 @@ class MemoryStore(ClientStates):
     """Nothing to close."""
 
 
-class LmdbStore(ClientStates):
+class LmdbStore(ClientStore):
   """Keeps the states on disk; only those of the cohort and of the last one are in memory.
 
   A round is written in the background while the next one computes. What is not yet on disk is answered
@@ -153,7 +153,7 @@ class LmdbStore(ClientStates):
     super().__init__(init)
     # Without metasync a power failure may undo the last rounds, never more; `snapshot` forces all out.
     self._env = lmdb.open(str(path), map_size=map_bytes, max_dbs=3, metasync=False)
-    self._versions = Versions(self._env)
+    self._versions = VersionedRecords(self._env)
     self._map_lock = threading.Lock()  # no other transaction may be open when the map grows
     self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
     self._writing: concurrent.futures.Future | None = None

@@ -1,10 +1,11 @@
-"""A simulated clock: who arrives when, in virtual seconds, on synchronous and on asynchronous servers.
+"""A simulated clock: which clients arrive when, in virtual seconds.
 
-A client works K_i / speed_i seconds. A synchronous server waits for its cohort (`timed`); an asynchronous one
-steps whenever m updates have arrived, however old, and nobody waits for anybody (`arrivals`). The clock
-decides everything before anything is computed: it deals in client numbers, steps and versions alone. What it
-decides depends on what was before, so its cohorts come in order; a resumed run lets it run again from the
-start, which takes microseconds an arrival.
+A client works K_i / speed_i virtual seconds. A synchronous server waits for its cohort (`synchronous`). An
+asynchronous server takes a step whenever m updates have arrived, however old they are (`asynchronous`).
+
+The clock runs ahead of training: it handles only client numbers, step counts and model versions. Each cohort
+depends on the ones before it, so cohorts are generated in order. A resumed run replays the clock from
+round 0, which costs microseconds per arrival.
 """
 
 import collections
@@ -17,17 +18,19 @@ import numpy as np
 
 from tff_momentum import validation
 from tff_momentum.simulation import seeds
-from tff_momentum.simulation.distributions import Law
-from tff_momentum.simulation.participation import Cohort, Days, Participation
+from tff_momentum.simulation.distributions import Distribution
+from tff_momentum.simulation.participation import Cohort, DailyAvailability, Participation
 
-STALE = ("drop", "block")
+STALE_POLICIES = ("drop", "block")
 
 
-class Pace:
+class ClientSpeeds:
   """How long clients work: each has a speed, in steps a second, for the whole run."""
 
-  def __init__(self, num_clients: int, speed: Law, usual_steps: Callable[[int], int], seed: int):
-    """Takes the law of the speeds, and the steps of a client that is not told another number."""
+  def __init__(
+    self, num_clients: int, speed: Distribution, usual_steps: Callable[[int], int], seed: int
+  ):
+    """Takes the distribution of the speeds, and the steps of a client that is not told another number."""
     rng = seeds.generator(seed, seeds.SPEED)
     self._speeds = speed.draw(rng, np.arange(num_clients), 0)
     self._usual_steps = usual_steps
@@ -54,9 +57,9 @@ def in_order(cohorts: Callable[[], Iterator[Cohort]]) -> Participation:
   return cohort
 
 
-def timed(
+def synchronous(
   participation: Participation,
-  pace: Pace,
+  pace: ClientSpeeds,
   *,
   clients_per_round: int | None = None,
   deadline: float | None = None,
@@ -81,7 +84,7 @@ def timed(
       taken = [pace.seconds(i, k) for i, k in zip(chosen.clients, steps, strict=False)]
       first = sorted(range(len(taken)), key=taken.__getitem__)[:clients_per_round]
       kept = sorted(k for k in first if deadline is None or taken[k] <= deadline)
-      selected = len(taken) + chosen.unheard
+      selected = len(taken) + chosen.unreported
       wanted = min(clients_per_round or selected, selected)
       enough = deadline is None or len(kept) == wanted
       lasted = max((taken[k] for k in kept), default=0.0) if enough else deadline or 0.0
@@ -100,16 +103,16 @@ class Job(NamedTuple):
   lost: bool
 
 
-def arrivals(
+def asynchronous(
   num_clients: int,
   clients_per_step: int,
-  pace: Pace,
+  pace: ClientSpeeds,
   *,
   max_staleness: int,
   stale: str = "drop",
-  steps: Law | None = None,
-  think_time: Law | None = None,
-  days: Days | None = None,
+  steps: Distribution | None = None,
+  think_time: Distribution | None = None,
+  days: DailyAvailability | None = None,
   dropout_rate: float = 0.0,
   seed: int = 0,
 ) -> Participation:
@@ -122,15 +125,15 @@ def arrivals(
     max_staleness: the most versions that an update may be old.
     stale: what becomes of older ones: "drop", or "block": the server does not step while that would
       make anybody's update too old, and then takes all that has arrived.
-    steps: the law of K_i, drawn for each job; the usual number if None.
-    think_time: the law of the seconds before each job; none if None.
+    steps: the distribution of K_i, drawn for each job; the usual number if None.
+    think_time: the distribution of the seconds before each job; none if None.
     days: when clients can start; always if None.
     dropout_rate: the chance of each job that its update never arrives.
     seed: of all that is drawn.
   """
   validation.integer("clients_per_step", clients_per_step, at_least=1)
   validation.integer("max_staleness", max_staleness, at_least=1)
-  validation.one_of("stale", stale, STALE)
+  validation.one_of("stale", stale, STALE_POLICIES)
   validation.number("dropout_rate", dropout_rate, at_least=0, below=1)
 
   def cohorts() -> Iterator[Cohort]:

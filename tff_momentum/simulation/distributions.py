@@ -20,8 +20,8 @@ TRACE = "trace:"
 Check = Callable[[str, float], Any]  # raises ValueError for a number that does not do, by its name
 
 
-class Law(NamedTuple):
-  """A law of numbers.
+class Distribution(NamedTuple):
+  """A distribution of numbers.
 
   Attributes:
     text: as it was written.
@@ -33,23 +33,25 @@ class Law(NamedTuple):
   draw: Callable[[np.random.Generator, np.ndarray, int], np.ndarray]
 
 
-def read(what: str, text: str, *, above: float | None = None, at_least: float | None = None) -> Law:
-  """Reads a law; raises ValueError, in one sentence, for any other text.
+def parse(
+  what: str, text: str, *, above: float | None = None, at_least: float | None = None
+) -> Distribution:
+  """Reads a distribution; raises ValueError, in one sentence, for any other text.
 
   Args:
     what: the name of the quantity, for the error message.
-    text: the law.
-    above, at_least: bounds that every number of the law must keep.
+    text: the distribution.
+    above, at_least: bounds that every number of the distribution must keep.
   """
 
   def check(name: str, value: float) -> None:
     validation.number(name, value, above=above, at_least=at_least)
 
-  return _read(what, text, check, np.random.Generator.uniform, lambda values: values)
+  return _parse(what, text, check, np.random.Generator.uniform, lambda values: values)
 
 
-def read_whole(what: str, text: str) -> Law:
-  """Reads a law of whole numbers of at least 1: `uniform` has both its ends, `lognormal` is rounded."""
+def parse_integers(what: str, text: str) -> Distribution:
+  """Reads a distribution of integers of at least 1: `uniform` has both its ends, `lognormal` is rounded."""
 
   def check(name: str, value: float) -> None:
     whole = isinstance(value, float) and value.is_integer()
@@ -58,47 +60,49 @@ def read_whole(what: str, text: str) -> Law:
   def uniform(rng: np.random.Generator, low: int, high: int, count: int) -> np.ndarray:
     return rng.integers(low, high + 1, count)
 
-  return _read(what, text, check, uniform, lambda values: np.maximum(1.0, np.rint(values)))
+  return _parse(what, text, check, uniform, lambda values: np.maximum(1.0, np.rint(values)))
 
 
-def _read(
+def _parse(
   what: str,
   text: str,
   check: Check,
   draw_uniform: Callable[[np.random.Generator, Any, Any, int], np.ndarray],
   rounded: Callable[[np.ndarray], np.ndarray],
-) -> Law:
-  def constant(value: float) -> Law:
+) -> Distribution:
+  def constant(value: float) -> Distribution:
     check(what, value)
-    return Law(text, lambda rng, clients, turn: np.full(len(clients), float(value)))
+    return Distribution(text, lambda rng, clients, turn: np.full(len(clients), float(value)))
 
-  def uniform(low: float, high: float) -> Law:
+  def uniform(low: float, high: float) -> Distribution:
     check(f"the lower end of {what}", low)
     check(f"the upper end of {what}", high)
     validation.number(f"the upper end of {what}", high, at_least=low)
-    return Law(text, lambda rng, clients, turn: draw_uniform(rng, low, high, len(clients)))
+    return Distribution(text, lambda rng, clients, turn: draw_uniform(rng, low, high, len(clients)))
 
-  def lognormal(mean: float, sigma: float) -> Law:
+  def lognormal(mean: float, sigma: float) -> Distribution:
     validation.number(f"the mean of {what}", mean, above=0)
     validation.number(f"sigma of {what}", sigma, at_least=0)
     mu = math.log(mean) - sigma**2 / 2  # so that `mean` is that of the numbers themselves
-    return Law(text, lambda rng, clients, turn: rounded(rng.lognormal(mu, sigma, len(clients))))
+    return Distribution(
+      text, lambda rng, clients, turn: rounded(rng.lognormal(mu, sigma, len(clients)))
+    )
 
   if text.startswith(TRACE):
     rows = _rows(what, text.removeprefix(TRACE), check)
-    return Law(
+    return Distribution(
       text,
       lambda rng, clients, turn: np.array(
         [row[turn % len(row)] for row in (rows[i % len(rows)] for i in clients)]
       ),
     )
-  forms: dict[str, Callable[..., Law]] = {
+  forms: dict[str, Callable[..., Distribution]] = {
     "constant": constant,
     "uniform": uniform,
     "lognormal": lognormal,
   }
   found = call_syntax.evaluate(what, text, forms)
-  return found if isinstance(found, Law) else constant(found)
+  return found if isinstance(found, Distribution) else constant(found)
 
 
 def _rows(what: str, path: str, check: Check) -> list[list[float]]:

@@ -16,7 +16,7 @@ _ROUND = struct.Struct(">Q")  # big-endian, so that keys are in the order of the
 _DIGEST_BYTES = 16
 
 
-class Versions:
+class VersionedRecords:
   """The versions in an environment, which must have room for three databases; all within transactions."""
 
   def __init__(self, env: lmdb.Environment):

@@ -57,7 +57,7 @@ class Round(NamedTuple):
   row: dict[str, float]
 
 
-class Visit(NamedTuple):
+class TrainedRound(NamedTuple):
   """A round that was just trained, its clients' new states not yet stored.
 
   Attributes:
@@ -74,10 +74,10 @@ class Visit(NamedTuple):
   inputs: Callable[[Sequence[str]], Sequence[ClientInput]]
 
 
-Measure = Callable[[Visit], dict[str, float]]
+RoundMeasure = Callable[[TrainedRound], dict[str, float]]
 
 
-class Result(NamedTuple):
+class RunResult(NamedTuple):
   """A finished run: the last state, the final weights, and the rows of all rounds."""
 
   state: ProcessState
@@ -85,14 +85,14 @@ class Result(NamedTuple):
   history: list[dict[str, float]]
 
 
-def run(process: FederatedProcess, task: FederatedTask, **options: Any) -> Result:
+def run(process: FederatedProcess, task: FederatedTask, **options: Any) -> RunResult:
   """Runs all rounds and returns where they lead; `options` as `rounds` takes them."""
   last, history = None, []
   for last in rounds(process, task, **options):
     history.append(last.row)
   if last is None:
     raise ValueError("total_rounds must leave at least one round to run; found none.")
-  return Result(last.state, process.weights(last.state), history)
+  return RunResult(last.state, process.weights(last.state), history)
 
 
 def rounds(
@@ -108,7 +108,7 @@ def rounds(
   participation: participation_lib.Participation | None = None,
   store: Any = None,
   state: ProcessState | None = None,
-  measure: Measure | None = None,
+  measure: RoundMeasure | None = None,
 ) -> Iterator[Round]:
   """Runs the rounds one by one.
 
@@ -135,7 +135,7 @@ def rounds(
     len(task.clients), clients_per_round or 0, seed
   )
   if store is None:
-    store = MemoryStore(new_client(process, seed))
+    store = MemoryStore(client_initializer(process, seed))
   current = process.initialize() if state is None else state
   del state  # a state may be large: those of the past are let go of here, and below
   evaluate = evaluator(process.model, task.evaluation(eval_batch_size))
@@ -158,12 +158,12 @@ def rounds(
       )
     ]
 
-  def visit(t: int, ids: Sequence[str], cohort: Cohort, before: Any, after: Any) -> Visit:
+  def visit(t: int, ids: Sequence[str], cohort: Cohort, before: Any, after: Any) -> TrainedRound:
     def others(chosen: Sequence[str]) -> list[ClientInput]:
       those = cohort if list(chosen) == list(ids) else Cohort(list(range(len(chosen))))
       return inputs(t, chosen, data_of(t, chosen), _told(process, those))
 
-    return Visit(t, ids, before, after, others)
+    return TrainedRound(t, ids, before, after, others)
 
   def read(t: int) -> "_Reading":
     begin = time.perf_counter()
@@ -175,7 +175,7 @@ def rounds(
   first = int(current.round)
   if first >= total_rounds:
     return
-  with contextlib.closing(prefetch.Ahead(read, first, total_rounds - 1)) as ahead:
+  with contextlib.closing(prefetch.Prefetcher(read, first, total_rounds - 1)) as ahead:
     for t in range(first, total_rounds):
       watch = Stopwatch()
       with watch.timing("data"):
@@ -236,7 +236,7 @@ class _Reading(NamedTuple):
 def _bytes(process: FederatedProcess, t: int, cohort: Cohort) -> tuple[int, int]:
   """What a round's clients download and upload; who drops out has downloaded all the same."""
   reported = len(cohort.clients)
-  return process.bytes_down(t) * (reported + cohort.unheard), process.bytes_up(t) * reported
+  return process.bytes_down(t) * (reported + cohort.unreported), process.bytes_up(t) * reported
 
 
 def _told(process: FederatedProcess, cohort: Cohort) -> list[dict[str, Any]]:
@@ -286,7 +286,7 @@ class Stopwatch:
     self.spent[part] += time.perf_counter() - started
 
 
-def new_client(process: FederatedProcess, seed: int) -> Callable[[str], Any]:
+def client_initializer(process: FederatedProcess, seed: int) -> Callable[[str], Any]:
   """The state of a client that was never seen before, by its id."""
   return lambda client: process.initial_client_state(
     seeds.client_seed(seed, seeds.NEW_CLIENT, 0, client)

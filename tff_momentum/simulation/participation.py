@@ -12,7 +12,7 @@ import numpy as np
 
 from tff_momentum import validation
 from tff_momentum.simulation import seeds
-from tff_momentum.simulation.distributions import Law
+from tff_momentum.simulation.distributions import Distribution
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,14 +24,14 @@ class Cohort:
       client may be there twice if the algorithm is asynchronous.
     steps: K_i of each; None for the usual number.
     staleness: how many rounds ago each one started; None for 0.
-    unheard: how many more have downloaded the model, and are not heard of.
+    unreported: how many more have downloaded the model, and are not heard of.
     measurements: what else the round's row of metrics should say; the same names in every round.
   """
 
   clients: list[int]
   steps: list[int] | None = None
   staleness: list[int] | None = None
-  unheard: int = 0
+  unreported: int = 0
   measurements: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
   def only(self, kept: Sequence[int], **measurements: float) -> "Cohort":
@@ -39,9 +39,9 @@ class Cohort:
     steps, staleness = (
       values and [values[k] for k in kept] for values in (self.steps, self.staleness)
     )
-    unheard = self.unheard + len(self.clients) - len(kept)
+    unreported = self.unreported + len(self.clients) - len(kept)
     measured = {**self.measurements, **measurements, "rounds/skipped": float(not kept)}
-    return Cohort([self.clients[k] for k in kept], steps, staleness, unheard, measured)
+    return Cohort([self.clients[k] for k in kept], steps, staleness, unreported, measured)
 
 
 Participation = Callable[[int], Cohort]  # called with the rounds in order, from any round on
@@ -94,7 +94,7 @@ def proportional(sizes: Sequence[int], clients_per_round: int, seed: int) -> Par
 
 
 def available(
-  num_clients: int, clients_per_round: int, seed: int, *, days: "Days"
+  num_clients: int, clients_per_round: int, seed: int, *, days: "DailyAvailability"
 ) -> Participation:
   """Drawn uniformly from those who are there at the time; all of them where they are too few.
 
@@ -112,11 +112,11 @@ def available(
   return cohort
 
 
-class Days:
+class DailyAvailability:
   """When clients can be reached: each one for its share of every day, from an hour of its own on."""
 
-  def __init__(self, num_clients: int, length: float, share: Law, seed: int):
-    """Takes the length of a day and the law of the clients' shares of it, in (0, 1]."""
+  def __init__(self, num_clients: int, length: float, share: Distribution, seed: int):
+    """Takes the length of a day and the distribution of the clients' shares of it, in (0, 1]."""
     validation.number("day", length, above=0)
     rng = seeds.generator(seed, seeds.AVAILABILITY)
     self._length = length
@@ -129,13 +129,15 @@ class Days:
     return np.where(hour < self._share[clients], 0.0, (1.0 - hour) * self._length)
 
 
-def with_steps(participation: Participation, law: Law, seed: int) -> Participation:
+def with_steps(
+  participation: Participation, distribution: Distribution, seed: int
+) -> Participation:
   """Gives each client of a cohort a number of steps of its own, drawn for the client and the round."""
 
   def cohort(round_number: int) -> Cohort:
     chosen = participation(round_number)
     rng = seeds.generator(seed, seeds.STEPS, round_number)
-    steps = law.draw(rng, np.array(chosen.clients, int), round_number).astype(int).tolist()
+    steps = distribution.draw(rng, np.array(chosen.clients, int), round_number).astype(int).tolist()
     return dataclasses.replace(chosen, steps=steps)
 
   return cohort

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Ahead(Generic[T]):
+class Prefetcher(Generic[T]):
   """What `read(t)` gives for t = first, first + 1, ..., last; each is read once, in order, by one thread.
 
   `read` must depend on t alone. What it raises is raised by `get`.

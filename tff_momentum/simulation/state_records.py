@@ -18,7 +18,7 @@ _MAGIC = b"TFMS"
 _PREFIX = struct.Struct("<4sI")
 
 
-class Codec:
+class StateCodec:
   """Writes and reads the states of one algorithm's clients, all of one structure."""
 
   def __init__(self, template: Any):
@@ -81,17 +81,17 @@ class Codec:
       )
 
 
-class LazyCodec:
+class LazyStateCodec:
   """A codec that is made when the first state is wanted, of what a new client starts from."""
 
   def __init__(self, init: Callable[[str], Any]):
     self._init = init
-    self._codec: Codec | None = None
+    self._codec: StateCodec | None = None
 
-  def of(self, client: str) -> Codec:
+  def of(self, client: str) -> StateCodec:
     """The codec; `client` is any client."""
     if self._codec is None:
-      self._codec = Codec(self._init(client))
+      self._codec = StateCodec(self._init(client))
     return self._codec
 
 
