@@ -124,7 +124,8 @@ def load_two_class(
   }[name]
   model = known[0] if model is None else model
   validation.one_of("model", model, known)
-  defaults = Defaults(  # 25 of 50 clients take 10 steps of 256 (FedGLOMO): 2.5 epochs of 1,000 images
+  # FedGLOMO: 25 of 50 clients take 10 steps of 256, that is 2.5 epochs of 1,000 images.
+  defaults = Defaults(
     total_rounds=200,
     clients_per_round=25,
     client_batch_size=256,
