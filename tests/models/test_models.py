@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 from tests.helpers import harness
 from tff_momentum import algorithms
 from tff_momentum.models.keras import from_keras
-from tff_momentum.models.model import as_model
+from tff_momentum.processes.functional_model import as_model
 
 L = tf.keras.layers
 LOSS = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -19,7 +19,7 @@ import tensorflow_federated as tff
 from tff_momentum import trees, validation, wire_bytes
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.client import LocalWork
-from tff_momentum.models.model import Model, as_model
+from tff_momentum.models.model import Model
 from tff_momentum.processes.exchange import (
   NOTHING,
   ROUND,
@@ -29,6 +29,7 @@ from tff_momentum.processes.exchange import (
   specs,
   trip,
 )
+from tff_momentum.processes.functional_model import as_model
 
 
 class ProcessState(NamedTuple):

@@ -95,7 +95,7 @@ def synchronous(
   return in_order(cohorts)
 
 
-class Job(NamedTuple):
+class ClientJob(NamedTuple):
   """A client at work: the version it started from, its steps, and whether it will be heard of again."""
 
   version: int
@@ -141,10 +141,10 @@ def asynchronous(
     counter = itertools.count()  # who was entered first is first among equal times
     jobs_of = [0] * num_clients
     events: list[
-      tuple[float, int, int, Job | None]
+      tuple[float, int, int, ClientJob | None]
     ] = []  # time, entry, client; None to start a job
     running: collections.Counter[int] = collections.Counter()  # by version
-    arrived: list[tuple[int, Job]] = []
+    arrived: list[tuple[int, ClientJob]] = []
     version = oldest = late = lost = 0
     stepped = 0.0
 
@@ -162,7 +162,7 @@ def asynchronous(
       now, _, client, job = heapq.heappop(events)
       if job is None:
         own = steps and int(steps.draw(rng, np.array([client]), jobs_of[client])[0])
-        job = Job(version, own, bool(dropout_rate) and rng.random() < dropout_rate)
+        job = ClientJob(version, own, bool(dropout_rate) and rng.random() < dropout_rate)
         running[version] += 1
         heapq.heappush(events, (now + pace.seconds(client, own), next(counter), client, job))
         continue
