@@ -1,10 +1,55 @@
-"""What is installed, what is shipped, and what happens with another TFF."""
+"""What is installed, what is shipped, which names are public, and what happens with another TFF."""
 
+import ast
+import importlib
 import subprocess
 import sys
 import tomllib
+import types
 
+import pytest
+
+import tff_momentum as tfm
 from tests import ROOT
+from tff_momentum import _moved
+
+# The public names of modules that moved, as they were before the move.
+OLD_NAMES = {
+  "aggregation": ["Factory", "QuantisedState", "quantised"],
+  "asynchronous": ["ServerState", "Message", "asynchronous"],
+  "calls": ["evaluate"],
+  "catalogue": ["ALGORITHMS"],
+  "checks": ["number", "integer", "one_of", "boolean"],
+  "exchanges": ["ROUND", "NOTHING", "ExchangeTypes", "Stage", "trip", "compile_exchange", "specs"],
+  "gradients": [
+    "Weights",
+    "Batch",
+    "Seed",
+    "Tally",
+    "Model",
+    "features_and_labels",
+    "as_model",
+    "dense_gradient",
+  ],
+  "keras_model": ["Metric", "from_keras", "model_of"],
+  "learning_process": ["as_learning_process"],
+  "local": ["LocalWork", "Client"],
+  "postponed": ["postpone"],
+  "process": [
+    "ProcessState",
+    "ClientInput",
+    "RoundOutput",
+    "FederatedProcess",
+    "NON_FINITE",
+    "build_process",
+  ],
+  "quantisation": ["Quantiser", "qsgd", "uniforms", "qsgd_round", "quantiser", "compressed"],
+  "sizes": ["dense_bytes"],
+  "diagnostics.layers": ["Shape", "forward_operations", "RULES"],
+  "diagnostics.lockstep": ["GRADIENTS", "Walked", "Stepped", "LockStep"],
+  "diagnostics.walk": ["Walk", "Batches", "LocalSteps"],
+  "simulation.client_states": ["MemoryStore", "LmdbStore"],
+}
 
 
 def project():
@@ -65,3 +110,61 @@ print(float(tfp.distributions.Normal(0.0, 1.0).mean()))
     [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, cwd=ROOT
   )
   assert result.stdout.strip() == "0.0", result.stderr
+
+
+def run_python(code, **options):
+  return subprocess.run(
+    [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, cwd=ROOT, **options
+  )
+
+
+def test_every_public_name_is_reachable_and_visible_to_tools():
+  """`__all__`, tab completion, and what type checkers read agree."""
+  for name in tfm.__all__:
+    assert getattr(tfm, name) is not None
+    assert name in dir(tfm)
+  tree = ast.parse((ROOT / "tff_momentum/__init__.py").read_text())
+  (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+  assert sorted(alias.name for each in checked.body for alias in each.names) == tfm.__all__
+  modules = {name for name in tfm.__all__ if isinstance(getattr(tfm, name), types.ModuleType)}
+  assert set(tfm._DEFINED_IN) == set(tfm.__all__) - modules
+
+
+def test_the_package_is_typed():
+  assert (ROOT / "tff_momentum/py.typed").exists()
+  assert project()["tool"]["setuptools"]["package-data"] == {"tff_momentum": ["py.typed"]}
+
+
+def test_unknown_names_are_attribute_errors():
+  with pytest.raises(AttributeError, match="has no attribute 'procces'"):
+    _ = tfm.procces
+  with pytest.raises(ModuleNotFoundError):
+    importlib.import_module("tff_momentum.procces")
+
+
+@pytest.mark.parametrize("old", _moved.MODULES)
+def test_a_moved_module_is_found_under_its_old_name(old):
+  """It warns with the new place, and the names that users had are there."""
+  new = f"tff_momentum.{_moved.MODULES[old][0]}"
+  sys.modules.pop(f"tff_momentum.{old}", None)
+  with pytest.warns(DeprecationWarning, match=rf"tff_momentum\.{old} moved to {new};"):
+    module = importlib.import_module(f"tff_momentum.{old}")
+  for name in OLD_NAMES.get(old, ()):
+    assert getattr(module, name) is not None, name
+  with pytest.raises(AttributeError):
+    _ = module.there_never_was_such_a_name
+
+
+def test_old_modules_are_attributes_and_give_the_same_objects():
+  code = """
+import tff_momentum as tfm
+assert tfm.process.build_process is tfm.build_process
+from tff_momentum.asynchronous import asynchronous
+assert asynchronous is tfm.transforms.asynchronous.asynchronous
+fedavg = tfm.algorithms.fedavg(client_learning_rate=0.1)
+assert tfm.asynchronous(fedavg, 2).max_staleness == 2  # the name is a function of today, too
+from tff_momentum import local
+print(local.LocalWork(steps=3).steps)
+"""
+  result = run_python(code)
+  assert result.stdout.strip() == "3", result.stderr
