@@ -37,22 +37,22 @@ def main(argv: list[str]) -> int:
   parser.add_argument("--list", action="store_true", help="name the claims, and stop")
   asked = parser.parse_args(argv)
   from experiments.claim_trials import protocol, registry
-  from experiments.cli import flags
-  from experiments.cli.flags import UserError
+  from experiments.cli import errors
+  from experiments.cli.errors import UserError
 
   if asked.list:
     print("\n".join(f"{c.name:18} {c.source:40} {c.statement}" for c in registry.CLAIMS.values()))
     return 0
   try:
     for name in asked.claims:
-      flags.check_name("--claim", name, registry.CLAIMS)
+      errors.check_name("--claim", name, registry.CLAIMS)
     if asked.jobs < 1:
       raise UserError(f"--jobs must be at least 1; found {asked.jobs}.")
     from experiments.claim_trials import trial
 
     return trial.run(asked)
   except UserError as error:
-    flags.fail(str(error))
+    errors.fail(str(error))
   except protocol.Interrupted:
     print("Interrupted; the same command goes on from here.")
     return 130

@@ -19,8 +19,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from absl import flags
 
 import tasks
+from experiments.cli import errors, from_config, presets
 from experiments.cli import flags as settings
-from experiments.cli import from_config, presets
 from tff_momentum.registry import ALGORITHMS
 
 
@@ -40,8 +40,8 @@ def main(argv: list[str]) -> None:
       from experiments.training import experiment
 
       sys.exit(experiment.run(flags.FLAGS))
-  except settings.UserError as error:
-    settings.fail(str(error))
+  except errors.UserError as error:
+    errors.fail(str(error))
 
 
 def listing() -> str:

@@ -21,8 +21,9 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from absl import flags
 
+from experiments.cli import errors
 from experiments.cli import flags as settings
-from experiments.cli.flags import UserError
+from experiments.cli.errors import UserError
 from experiments.sweeps import driver, halving, processes, request
 from experiments.sweeps.cells import Cell, cells_of
 
@@ -45,7 +46,7 @@ def main(argv: list[str]) -> None:
       return
     sys.exit(run(asked, cells, budgets))
   except UserError as error:
-    settings.fail(str(error))
+    errors.fail(str(error))
 
 
 def rungs(asked: request.Request, cells: list[Cell]) -> list[int | None]:

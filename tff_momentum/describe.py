@@ -14,7 +14,7 @@ from typing import Any
 
 def main(argv: list[str]) -> int:
   """Reads the names, checks them before TensorFlow is imported, and prints the description."""
-  from experiments.cli import flags
+  from experiments.cli import errors, flags
   from tff_momentum.registry import ALGORITHMS
 
   parser = argparse.ArgumentParser(
@@ -29,8 +29,8 @@ def main(argv: list[str]) -> int:
     import tasks
 
     if not arguments.table:
-      flags.check_name("--algo", arguments.algo, ALGORITHMS)
-    flags.check_name("--task", arguments.task, tasks.TASKS)
+      errors.check_name("--algo", arguments.algo, ALGORITHMS)
+    errors.check_name("--task", arguments.task, tasks.TASKS)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from experiments.training import experiment
 
@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     )
     task = tasks.loader(arguments.task)(seed=1)
     print(describe(arguments.algo, hyperparameters, task))
-  except flags.UserError as error:
+  except errors.UserError as error:
     print(f"describe: {error}", file=sys.stderr)
     return 2
   return 0

@@ -3,15 +3,13 @@
 The vocabulary is that of google-research/federated. A flag that is not given takes the task's default.
 """
 
-import difflib
-import sys
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
 
 from absl import flags
 
 import tasks
 from experiments.cli import diagnostics, uneven_clients
+from experiments.cli.errors import UserError, check_name, suggestions
 from tff_momentum.registry import ALGORITHMS
 
 FLAGS = flags.FLAGS
@@ -25,16 +23,6 @@ ALGORITHM_FLAGS = ("client_learning_rate", "server_learning_rate", "client_weigh
 # for them while the hyperparameters are checked, before any data is loaded.
 STAND_INS: dict[str, float] = {"num_clients": 10, "total_examples": 1000, "participation": 0.1,
                                "max_staleness": 10}  # fmt: skip
-
-
-class UserError(Exception):
-  """A user's mistake, told in one sentence: what was expected, what was found, what to do."""
-
-
-def fail(message: str) -> NoReturn:
-  """Ends the program as every mistake of a user ends it: one sentence, exit code 2, no traceback."""
-  print(f"{sys.argv[0].rsplit('/', 1)[-1]}: {message}", file=sys.stderr)
-  sys.exit(2)
 
 
 def define_flags() -> None:
@@ -121,7 +109,7 @@ def parse(argv: Sequence[str]) -> None:
   try:
     rest = FLAGS(list(argv))
   except flags.UnrecognizedFlagError as error:
-    hint = _hint(error.flagname, FLAGS, "--")
+    hint = suggestions(error.flagname, FLAGS, "--")
     raise UserError(f"there is no flag --{error.flagname}{hint}; --help shows all.") from None
   except flags.Error as error:
     raise UserError(" ".join(str(error).replace("flag ", "").split()) + ".") from None
@@ -143,17 +131,6 @@ def parse(argv: Sequence[str]) -> None:
     raise UserError(str(error)) from None
 
 
-def check_name(
-  flag: str, name: str | None, known: Iterable[str], prefixes: tuple[str, ...] = ()
-) -> None:
-  """Raises `UserError` unless the name is known; says which ones are near."""
-  known = sorted(known)
-  if name is None:
-    raise UserError(f"{flag} is missing; --list shows what there is.")
-  if name not in known and not name.startswith(prefixes or ("\0",)):
-    raise UserError(f"there is no {flag[2:]} {name!r}{_hint(name, known, '')}; --list shows all.")
-
-
 def assignments(flag: str) -> dict[str, str]:
   """The values of a repeated flag `--set name=value`, by name."""
   return read_assignments(flag, FLAGS[flag].value)
@@ -172,19 +149,6 @@ def read_assignments(flag: str, texts: Iterable[str]) -> dict[str, str]:
       )
     found[name] = value
   return found
-
-
-def unknown_name(what: str, name: str, known: Iterable[str]) -> UserError:
-  """The error for a name that is not among those known."""
-  known = sorted(known)
-  return UserError(
-    f"{what} has no {name!r}{_hint(name, known, '')}; it has {', '.join(known) or 'none'}."
-  )
-
-
-def _hint(name: str, known: Iterable[str], prefix: str) -> str:
-  close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
-  return f" (did you mean {' or '.join(prefix + match for match in close)}?)" if close else ""
 
 
 def help_text() -> str:

@@ -8,7 +8,8 @@ from typing import Any
 from absl import flags
 
 from experiments.cli import presets
-from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS, UserError
+from experiments.cli.errors import UserError
+from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 from experiments.sweeps import signatures
 
 # What a run says of itself that is no flag of the next: a name of its own, and what lies in the details.

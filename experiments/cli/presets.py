@@ -7,13 +7,12 @@ A preset is an absl flagfile, so `--flagfile` takes it as well. Two kinds of com
     # seeds: 1,2,3,4,5                             how many runs the paper averages
 """
 
-import difflib
 import pathlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from experiments.cli import scale
-from experiments.cli.flags import UserError
+from experiments.cli.errors import UserError, suggestions
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "presets"
 # Flags that may be given several times, once for each name: `--set=beta=0.9`.
@@ -40,8 +39,7 @@ def names(prefix: str = "") -> list[str]:
   chosen = [name for name in found if not prefix or name == prefix or name.startswith(prefix + "/")]
   if not chosen:
     folders = {parent for name in found for parent in _parents(name)}
-    close = difflib.get_close_matches(prefix, [*found, *folders], n=3, cutoff=0.5)
-    hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+    hint = suggestions(prefix, [*found, *folders])
     raise UserError(
       f"there is no preset {prefix!r}{hint}; they are the .flags files in experiments/presets."
     )

@@ -7,7 +7,7 @@ split of the data over clients stays, so that each client holds what it holds in
 import math
 from collections.abc import Iterable
 
-from experiments.cli.flags import UserError
+from experiments.cli.errors import UserError
 
 # The least that is left of each: two clients are the fewest that make averaging mean something, and a
 # thousand test examples tell an accuracy to a percent or two.

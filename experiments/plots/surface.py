@@ -31,13 +31,13 @@ def main(argv: list[str]) -> int:
   parser.add_argument("--steps", type=int, default=6, help="local steps (6)")
   parser.add_argument("--client_learning_rate", type=float, default=0.15, help="η_l (0.15)")
   arguments = parser.parse_args(argv)
-  from experiments.cli import flags
+  from experiments.cli import errors
   from tff_momentum.registry import ALGORITHMS
 
   names = arguments.algorithms or ["fedavg", "fedavgm", "scaffold", "mime"]
   try:
     for name in names:
-      flags.check_name("--algo", name, ALGORITHMS)
+      errors.check_name("--algo", name, ALGORITHMS)
     # Only now what takes time to import, so that a wrong name is answered at once.
     from experiments.plots import drift_surface
     from tff_momentum.runtime import set_execution_context
@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
     set_execution_context("inprocess")
     rate, steps, rounds = arguments.client_learning_rate, arguments.steps, arguments.rounds
     paths = {name: drift_surface.walk(name, rate, steps, rounds) for name in names}
-  except (flags.UserError, ValueError) as error:
+  except (errors.UserError, ValueError) as error:
     print(f"surface.py: {error}", file=sys.stderr)
     return 2
   drift_surface.draw(paths).savefig(arguments.output, bbox_inches="tight", dpi=130)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from experiments.cli import presets
-from experiments.cli.flags import UserError, unknown_name
+from experiments.cli.errors import UserError, unknown_name
 from experiments.sweeps import signatures
 from experiments.sweeps.grids import Grid, flag_of
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from experiments.cli.flags import UserError
+from experiments.cli.errors import UserError
 from experiments.sweeps import halving, outcomes, tables
 from experiments.sweeps.cells import Cell
 from experiments.sweeps.forked_runs import RUN

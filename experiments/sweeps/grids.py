@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 
 from absl import flags
 
+from experiments.cli import errors
 from experiments.cli import flags as settings
-from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS, UserError
+from experiments.cli.errors import UserError
+from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 from experiments.sweeps import signatures
 
 TASK = (
@@ -74,7 +76,7 @@ def flag_of(grid: Grid, task: str, algo: str) -> str | None:
     return None
   if grid.scope == TASK:
     if options is not None and grid.name not in options:
-      raise settings.unknown_name(f"the task {task}", grid.name, options)
+      raise errors.unknown_name(f"the task {task}", grid.name, options)
     return _task_flag(grid.name)
   is_hyperparameter = hyperparameters is not None and grid.name in hyperparameters
   is_option = options is not None and grid.name in options
@@ -86,7 +88,7 @@ def flag_of(grid: Grid, task: str, algo: str) -> str | None:
   if is_hyperparameter:
     return f"--{grid.name}=" if grid.name in ALGORITHM_FLAGS else f"--set={grid.name}="
   if grid.scope == algo:
-    raise settings.unknown_name(f"the algorithm {algo}", grid.name, hyperparameters or ())
+    raise errors.unknown_name(f"the algorithm {algo}", grid.name, hyperparameters or ())
   if is_option:
     return _task_flag(grid.name)
   return f"--{grid.name}=" if grid.name in run_flags() else None
@@ -109,7 +111,7 @@ def check_used(grids: Sequence[Grid], pairs: Iterable[tuple[str, str]]) -> None:
         raise UserError(f"--grid {grid} is for {grid.scope}, which is not in the sweep of "
                         f"{', '.join(algos)}.")  # fmt: skip
       known = {name for algo in algos for name in signatures.of_algorithm(algo) or ()}
-      raise settings.unknown_name(f"none of {', '.join(algos)}", grid.name, {*known, *run_flags()})
+      raise errors.unknown_name(f"none of {', '.join(algos)}", grid.name, {*known, *run_flags()})
 
 
 def _task_flag(name: str) -> str:

@@ -9,7 +9,7 @@ import signal
 import time
 from typing import Any
 
-from experiments.cli.flags import UserError
+from experiments.cli.errors import UserError
 from experiments.sweeps import processes
 from experiments.sweeps.processes import Ended, Job
 

@@ -9,9 +9,9 @@ from typing import Any
 from absl import flags
 
 import tasks
+from experiments.cli import errors, presets
 from experiments.cli import flags as settings
-from experiments.cli import presets
-from experiments.cli.flags import UserError
+from experiments.cli.errors import UserError
 from experiments.sweeps import grids, processes
 from experiments.sweeps.cells import Entry
 from experiments.sweeps.grids import Grid
@@ -121,13 +121,13 @@ def from_flags() -> Request:
 
 
 def _from_names(common: Sequence[str]) -> list[Entry]:
-  settings.check_name("--task", FLAGS.task, tasks.TASKS, prefixes=("tfds:",))
+  errors.check_name("--task", FLAGS.task, tasks.TASKS, prefixes=("tfds:",))
   if not FLAGS.algo:
     raise UserError("--algo is missing; run.py --list shows what there is.")
   if len(set(FLAGS.algo)) < len(FLAGS.algo):
     raise UserError(f"--algo names one twice: {', '.join(FLAGS.algo)}; give each once.")
   for algo in FLAGS.algo:
-    settings.check_name("--algo", algo, ALGORITHMS)
+    errors.check_name("--algo", algo, ALGORITHMS)
   return [
     Entry(algo, FLAGS.task, algo, (f"--task={FLAGS.task}", f"--algo={algo}", *common), (), ())
     for algo in FLAGS.algo
@@ -145,8 +145,8 @@ def _from_presets(common: Sequence[str]) -> list[Entry]:
     task, algo = given.get("task"), given.get("algo")
     if (FLAGS.algo and algo not in FLAGS.algo) or (FLAGS.task and task != FLAGS.task):
       continue
-    settings.check_name("--task", task, tasks.TASKS, prefixes=("tfds:",))
-    settings.check_name("--algo", algo, ALGORITHMS)
+    errors.check_name("--task", task, tasks.TASKS, prefixes=("tfds:",))
+    errors.check_name("--algo", algo, ALGORITHMS)
     searched = (grids.read(text, flag=f"{name}.flags, grid:") for text in preset.grids)
     entry = Entry(
       name.replace("/", "."), str(task), str(algo), tuple(fixed), (), tuple(preset.seeds)

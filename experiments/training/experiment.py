@@ -6,7 +6,7 @@ import inspect
 import pathlib
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -15,14 +15,8 @@ import tqdm
 import tasks
 from experiments.cli import diagnostics as diagnosing
 from experiments.cli import scale, uneven_clients
-from experiments.cli.flags import (
-  ALGORITHM_FLAGS,
-  STAND_INS,
-  TASK_FLAGS,
-  UserError,
-  assignments,
-  unknown_name,
-)
+from experiments.cli.errors import UserError, as_user_errors, unknown_name
+from experiments.cli.flags import ALGORITHM_FLAGS, STAND_INS, TASK_FLAGS, assignments
 from experiments.runs import folder as output
 from experiments.training import cohorts as cohorts_lib
 from experiments.training import eval_subset, export, remote_data
@@ -52,7 +46,7 @@ def run(flags: Any) -> int:
   """
   given = flag_hyperparameters(flags)
   options = task_options(flags)
-  with users_mistakes():
+  with as_user_errors(ValueError, OSError):
     set_execution_context(
       flags.runtime,
       devices=flags.devices,
@@ -81,7 +75,7 @@ def run(flags: Any) -> int:
     cohorts = cohorts_lib.build(config, task)
     measure = diagnosing.build(config, process, task)
     folder = output.RunFolder.open(flags.root_output_dir, config, restart=flags.restart)
-  with contextlib.closing(folder), users_mistakes((OSError, DataError)):
+  with contextlib.closing(folder), as_user_errors(OSError, DataError):
     return train(flags, config, task, process, cohorts, measure, folder)
 
 
@@ -105,7 +99,7 @@ def train(
     print(diverged_words(folder.path, first))
     return 0
   names = list(process.next.type_signature.result.metrics.member.train._asdict())
-  with users_mistakes():
+  with as_user_errors(ValueError, OSError):
     diagnostics = measure.columns if measure else []
     folder.start_metrics(names, first, list(cohorts(0).measurements), diagnostics)
   board = None if flags.lean else board_lib.TensorBoard(folder.path / "tensorboard", config)
@@ -196,17 +190,6 @@ class Interruption:
     print("\nEnding after this round; once more to stop at once.", file=sys.stderr)
 
 
-@contextlib.contextmanager
-def users_mistakes(
-  kinds: tuple[type[Exception], ...] = (ValueError, OSError),
-) -> Iterator[None]:
-  """What the library raises for wrong values, or these kinds of error, as a sentence for the user."""
-  try:
-    yield
-  except kinds as error:
-    raise UserError(str(error)) from error
-
-
 def closing_words(folder: pathlib.Path, summary: Mapping[str, Any]) -> str:
   """What a finished run prints: the result, and where everything is."""
   shown = ", ".join(
@@ -235,7 +218,7 @@ def flag_hyperparameters(flags: Any) -> dict[str, Any]:
     if name in given:
       raise UserError(f"{name} is given twice, as a flag and with --set; give it once.")
     given[name] = text
-  with users_mistakes():
+  with as_user_errors(ValueError, OSError):
     if flags.compression:
       quantiser(flags.compression)
   return hyperparameters(flags.algo, given)

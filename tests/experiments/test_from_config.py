@@ -8,7 +8,7 @@ import pytest
 
 from experiments.cli import flags as settings
 from experiments.cli import from_config
-from experiments.cli.flags import UserError
+from experiments.cli.errors import UserError
 from tests import ROOT
 from tests.experiments.test_resume import assert_same_run, run
 

@@ -22,8 +22,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import tasks
+from experiments.cli import errors, presets
 from experiments.cli import flags as settings
-from experiments.cli import presets
 from experiments.reports import comparison, writer
 from experiments.runs import folder as output
 from experiments.runs import reader
@@ -114,7 +114,7 @@ ARGUMENT = st.one_of(
 def test_command_lines(arguments):
   with contextlib.redirect_stderr(io.StringIO()):
     try:
-      with only(settings.UserError):
+      with only(errors.UserError):
         settings.parse(presets.expand(["run.py", *arguments]))
     finally:
       flags.FLAGS.unparse_flags()

@@ -11,7 +11,8 @@ import pytest
 import tasks
 from experiments.cli import flags as settings
 from experiments.cli import presets, scale
-from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS, UserError
+from experiments.cli.errors import UserError
+from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 from experiments.sweeps import grids, signatures
 from tests.helpers import preset_starts
 from tff_momentum import algorithms

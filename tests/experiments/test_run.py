@@ -91,7 +91,9 @@ def test_wrong_values_are_one_sentence_before_anything_is_trained(tmp_path):
 import json, sys, io, contextlib
 sys.path.insert(0, ".")
 from absl import flags
-from experiments import experiment, settings
+from experiments.cli import errors
+from experiments.cli import flags as settings
+from experiments.training import experiment
 settings.define_flags()
 for name, arguments in json.load(sys.stdin).items():
   flags.FLAGS.unparse_flags()
@@ -100,7 +102,7 @@ for name, arguments in json.load(sys.stdin).items():
     settings.parse(["run.py", "--task=digits", *arguments])
     experiment.run(flags.FLAGS)
     print(json.dumps([name, "ran"]))
-  except settings.UserError as error:
+  except errors.UserError as error:
     print(json.dumps([name, str(error)]))
 """
   given = {

@@ -9,7 +9,7 @@ import pytest
 from absl import flags
 
 from experiments.cli import flags as settings
-from experiments.cli.flags import UserError
+from experiments.cli.errors import UserError
 from experiments.sweeps import driver, grids, halving, tables
 from experiments.sweeps import outcomes as results
 from experiments.sweeps.cells import Cell, Entry, cells_of

@@ -35,7 +35,8 @@ MANY = """
 import json, sys
 sys.path.insert(0, ".")
 from absl import flags
-from experiments import settings
+from experiments.cli import errors
+from experiments.cli import flags as settings
 settings.define_flags()
 for name, arguments in json.load(sys.stdin).items():
   for flag in flags.FLAGS: flags.FLAGS[flag].unparse()
@@ -43,14 +44,14 @@ for name, arguments in json.load(sys.stdin).items():
     settings.parse(["run.py", "--task=digits", *arguments])
     TRAIN
     print(json.dumps([name, "fine"]))
-  except settings.UserError as error:
+  except errors.UserError as error:
     print(json.dumps([name, str(error)]))
 """
 
 
 def answers_to(commands, *, train):
   """What command lines are answered with, if any are wrong, from one process."""
-  action = "from experiments import experiment; experiment.run(flags.FLAGS)"
+  action = "from experiments.training import experiment; experiment.run(flags.FLAGS)"
   code = MANY.replace("TRAIN", action if train else "assert 'tensorflow' not in sys.modules")
   result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, input=json.dumps(commands),
                           capture_output=True, text=True)  # fmt: skip
