@@ -49,7 +49,7 @@ def listing() -> str:
   lines = ["Tasks:"]
   lines += [f"  {name:20} {entry.summary}" for name, entry in tasks.TASKS.items()]
   lines += ["", "Algorithms:"]
-  lines += [f"  {name:14} {entry.paper:24} {entry.rule}" for name, entry in ALGORITHMS.items()]
+  lines += [f"  {name:14} {entry.source:24} {entry.rule}" for name, entry in ALGORITHMS.items()]
   return "\n".join(lines)
 
 

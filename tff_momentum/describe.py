@@ -90,7 +90,7 @@ def table(task: Any) -> str:
     )
     path = f"tff_momentum/algorithms/{entry.module}.py"
     lines.append(
-      f"| `{name}` | {entry.paper} | {down} × {up} | {'–' if kept == '0' else kept} | {entry.rule} "
+      f"| `{name}` | {entry.source} | {down} × {up} | {'–' if kept == '0' else kept} | {entry.rule} "
       f"| [{entry.module}.py]({path}) |"
     )
   return "\n".join(lines)

@@ -1,63 +1,319 @@
-"""All algorithms by name. Importing this imports nothing heavy, so that a wrong name is answered at once."""
+"""Every algorithm by name: its module, paper, rule and hyperparameters.
 
-from typing import NamedTuple
+The records are literals and import nothing heavy, so command lines can check names without loading
+TensorFlow. A test compares the hyperparameters with the builders' signatures.
+
+    >>> ALGORITHMS["ghbm"].source
+    'GHBM, eq. 6'
+    >>> ALGORITHMS["ghbm"].paper
+    'GHBM'
+    >>> ALGORITHMS["ghbm"].hyperparameters["tau"]
+    10
+"""
+
+import dataclasses
+import enum
+from typing import Any
 
 
-class Entry(NamedTuple):
-  """Where an algorithm is written, where it comes from, its rule in one line, and if it is asynchronous."""
+class Default(enum.Enum):
+  """What stands in the place of a default value."""
+
+  REQUIRED = "required"
+
+
+REQUIRED = Default.REQUIRED
+
+
+@dataclasses.dataclass(frozen=True)
+class AlgorithmInfo:
+  """What is known of an algorithm without building it.
+
+  Attributes:
+    module: the module in `tff_momentum.algorithms` that defines its builder.
+    source: the paper's short name, a key of `tff_momentum.papers.PAPERS`, and the place in it, as in
+      "GHBM, eq. 6".
+    rule: the update in one line.
+    hyperparameters: the builder's keyword arguments in order, each with its default or `REQUIRED`.
+    asynchronous: whether clients may start from an older model than the server's current one.
+  """
 
   module: str
-  paper: str
+  source: str
   rule: str
+  hyperparameters: dict[str, Any]
   asynchronous: bool = False
 
+  @property
+  def paper(self) -> str:
+    """The paper's short name: the source without the place in it."""
+    return self.source.partition(", ")[0]
 
-ALGORITHMS: dict[str, Entry] = {
-  "fedsgd": Entry("fedsgd", "Mime", "x ← x − η U(E[G(x)], s); s ← V(E[G(x)], s)"),
-  "fedavg": Entry("fedavg", "McMahan 2017", "x ← x − η E[Δ]"),
-  "fedprox": Entry("fedavg", "Li 2020", "y ← y − η_l (g + μ(y − x))"),
-  "fedmax": Entry("fedmax", "Chen 2020", "loss + α KL(softmax(a) ‖ uniform)"),
-  "fedavg_lm": Entry("fedavg_lm", "FedGLOMO", "v ← β_l v + g; y ← y − η_l v"),
-  "fedavg_glm": Entry("fedavg_lm", "FedGLOMO", "fedavg_lm; m ← βm + E[Δ]; x ← x − ηm"),
-  "fedavgm": Entry("fedgm", "Hsu 2019", "m ← βm + E[Δ]; x ← x − ηm"),
-  "fedadagrad": Entry("adaptive", "Reddi 2021 Alg. 2", "v ← v + E[Δ]²; x ← x − η m/(√v + ε)"),
-  "fedadam": Entry("fedadam", "Reddi 2021 Alg. 2", "v ← β₂v + (1−β₂)E[Δ]²; x ← x − η m/(√v + ε)"),
-  "fedyogi": Entry("adaptive", "Reddi 2021 Alg. 2", "v ← v − (1−β₂)E[Δ]² sign(v − E[Δ]²)"),
-  "fedrmsprop": Entry("fedadam", "Reddi 2021 Alg. 2", "fedadam with β₁ = 0"),
-  "fedgm": Entry("fedgm", "FedGM eq. 2", "d ← (1−β)E[Δ] + βd; x ← x − η((1−ν)E[Δ] + νd)"),
-  "fedgm_staged": Entry("fedgm_stages", "FedGM Alg. 3", "FedGM with (η, β, ν) by stages"),
-  "fednag": Entry("fedgm", "FedGM", "FedGM with ν = β"),
-  "fedsnv": Entry("fedgm_maps", "FedGM, Lessard 2016", "FedGM as SNV(α, β₁, β₂)"),
-  "fedpid": Entry("fedgm_maps", "FedGM, An 2018", "FedGM as a PID controller (k_P, k_I, k_D)"),
-  "fedasgd": Entry("fedgm_maps", "FedGM, Kidambi 2018", "FedGM as accelerated SGD (δ, κ, ξ, ε)"),
-  "fedtm": Entry("fedgm_maps", "FedGM, Van Scoy 2018", "FedGM as triple momentum (L, κ)"),
-  "mime": Entry("mime", "Mime Alg. 1", "y ← y − η_l U(g(y) − g(x) + c, s); s ← V(E[G(x)], s)"),
-  "mimelite": Entry("mimelite", "Mime Alg. 1", "y ← y − η_l U(g(y), s); s ← V(E[G(x)], s)"),
-  "mimexlite": Entry("mimelite", "FedGBO sec. 5.2", "mimelite with g(x; b) of the first batch"),
-  "mime_mvr": Entry("mime", "Mime, FedGLOMO", "y ← y − η_l [a g(y) + (1−a)(m + g(y) − g(x₋))]"),
-  "fedgbo": Entry("fedgbo", "FedGBO Alg. 1", "y ← y − η_l U(g, s); s ← V(I(x, x⁺, s), s)"),
-  "mfl": Entry("fedgbo", "Liu 2020", "s ← V(g, s) at every local step; average y and s"),
-  "fedcm": Entry("fedcm", "Xu 2021", "y ← y − η_l (αg + (1−α)m); m ← E[Δ/(η_l K)]"),
-  "fedadc": Entry("fedadc", "Ozfatura 2021", "y ← y − η_l (g + β_l m/K); m ← E[Δ]/η_l + (β−β_l)m"),
-  "ghbm": Entry("ghbm", "GHBM eq. 6", "y ← y − η_l g + β/(τK)(x − x₍τ₎)"),
-  "scaffold": Entry("scaffold", "SCAFFOLD Alg. 1", "y ← y − η_l (g − c_i + c)"),
-  "feddyn": Entry("feddyn", "Acar 2021", "y ← y − η_l (g − g_i + α(y − x)); x ← E[y] − h/α"),
-  "adabest": Entry("adabest", "Varno 2022", "y ← y − η_l (g − h_i); x ← ȳ − β(ȳ₋ − ȳ)"),
-  "local_ghbm": Entry("local_ghbm", "GHBM sec. 3.4", "y ← y − η_l g + β/(τ_i K)(x − x_i^last)"),
-  "fedhbm": Entry("fedhbm", "GHBM Alg. 1", "y ← y − η_l g + β/(τ_i K)(y − y_i^last)"),
-  "fedcomgate": Entry("fedcomgate", "Haddadpour 2021", "δ_i ← δ_i + Q_i/K_i − E[Q_j/K_j]"),
-  "fedpaq": Entry("fedpaq", "Reisizadeh 2020", "fedavg with Q(Δ)"),
-  "fedpaq_lm": Entry("fedpaq", "FedGLOMO", "fedavg_lm with Q(Δ)"),
-  "fedpaq_glm": Entry("fedpaq", "FedGLOMO", "fedavg_glm with Q(Δ)"),
-  "fedlomo": Entry("fedlomo", "FedGLOMO Alg. 4, 5", "v ← g(y) + v − g(y₋); x ← x − E[Q(Δ)]"),
-  "fedglomo": Entry("fedglomo", "FedGLOMO Alg. 1, 2", "u ← βE[Q(Δ)] + (1−β)(u + E[Q(Δ − Δ̂)])"),
-  "autofedavg": Entry(
-    "autofedgm", "FedGM", "x ← x − η E[Δ/K], each Δ from the version its client saw", True
+
+def _local(**own: Any) -> dict[str, Any]:
+  """The hyperparameters of an algorithm with local steps: all share the first, nearly all the last."""
+  return {"client_learning_rate": REQUIRED, **own, "client_weighting": "uniform"}
+
+
+def _by_examples(**own: Any) -> dict[str, Any]:
+  """The same for algorithms that weight clients by their examples unless told otherwise."""
+  return {"client_learning_rate": REQUIRED, **own, "client_weighting": "num_examples"}
+
+
+def _counting(**own: Any) -> dict[str, Any]:
+  """The same for algorithms that need the number of all clients, and of all examples if weighted."""
+  return {
+    "client_learning_rate": REQUIRED,
+    "num_clients": REQUIRED,
+    **own,
+    "client_weighting": "uniform",
+    "total_examples": None,
+  }
+
+
+_STAGES = "stages_from(1000, 3, 1.0, 0.7, 0.9)"
+
+ALGORITHMS: dict[str, AlgorithmInfo] = {
+  # The server's step alone: clients download x and upload Δ, or a gradient.
+  "fedsgd": AlgorithmInfo(
+    "fedsgd",
+    "McMahan et al. 2017, sec. 2",
+    "x ← x − η U(E[G(x)], s); s ← V(E[G(x)], s)",
+    {"server_learning_rate": 1.0, "optimizer": "sgd", "client_weighting": "uniform"},
   ),
-  "autofedgm": Entry(
-    "autofedgm", "FedGM Alg. 4", "autofedavg with FedGM's d and h of E[Δ/K]", True
+  "fedavg": AlgorithmInfo(
+    "fedavg", "McMahan et al. 2017, Alg. 1", "x ← x − η E[Δ]", _local(server_learning_rate=1.0)
   ),
-  "autofedgm_staged": Entry(
-    "autofedgm", "FedGM Alg. 4", "autofedgm with (η, β, ν) by stages", True
+  "fedprox": AlgorithmInfo(
+    "fedavg",
+    "FedProx, Alg. 2",
+    "y ← y − η_l (g + μ(y − x))",
+    _local(mu=0.01, server_learning_rate=1.0),
+  ),
+  "fedmax": AlgorithmInfo(
+    "fedmax",
+    "FedMAX",
+    "loss + α KL(softmax(a) ‖ uniform)",
+    _local(alpha=0.1, direction="forward", server_learning_rate=1.0),
+  ),
+  "fedavg_lm": AlgorithmInfo(
+    "fedavg_lm",
+    "FedGLOMO, sec. 6",
+    "v ← β_l v + g; y ← y − η_l v",
+    _local(beta_l=0.9, server_learning_rate=1.0),
+  ),
+  "fedavg_glm": AlgorithmInfo(
+    "fedavg_lm",
+    "FedGLOMO, sec. 6",
+    "fedavg_lm; m ← βm + E[Δ]; x ← x − ηm",
+    _local(server_learning_rate=1.0, beta=0.9, beta_l=0.9),
+  ),
+  "fedavgm": AlgorithmInfo(
+    "fedgm",
+    "Hsu et al. 2019, sec. 3.3",
+    "m ← βm + E[Δ]; x ← x − ηm",
+    _local(server_learning_rate=1.0, beta=0.9),
+  ),
+  "fedadagrad": AlgorithmInfo(
+    "adaptive",
+    "Reddi et al. 2021, Alg. 2",
+    "v ← v + E[Δ]²; x ← x − η m/(√v + ε)",
+    _local(server_learning_rate=0.1, beta1=0.0, epsilon=1e-3, v0=None),
+  ),
+  "fedadam": AlgorithmInfo(
+    "fedadam",
+    "Reddi et al. 2021, Alg. 2",
+    "v ← β₂v + (1−β₂)E[Δ]²; x ← x − η m/(√v + ε)",
+    _local(server_learning_rate=0.01, beta1=0.9, beta2=0.99, epsilon=1e-3, v0=None),
+  ),
+  "fedyogi": AlgorithmInfo(
+    "adaptive",
+    "Reddi et al. 2021, Alg. 2",
+    "v ← v − (1−β₂)E[Δ]² sign(v − E[Δ]²)",
+    _local(server_learning_rate=0.01, beta1=0.9, beta2=0.99, epsilon=1e-3, v0=None),
+  ),
+  "fedrmsprop": AlgorithmInfo(
+    "fedadam",
+    "Reddi et al. 2021, Alg. 2",
+    "fedadam with β₁ = 0",
+    _local(server_learning_rate=0.01, beta2=0.99, epsilon=1e-3, v0=None),
+  ),
+  "fedgm": AlgorithmInfo(
+    "fedgm",
+    "FedGM, eq. 2",
+    "d ← (1−β)E[Δ] + βd; x ← x − η((1−ν)E[Δ] + νd)",
+    _local(server_learning_rate=1.0, beta=0.9, nu=0.9),
+  ),
+  "fedgm_staged": AlgorithmInfo(
+    "fedgm_stages", "FedGM, Alg. 3", "FedGM with (η, β, ν) by stages", _local(stages=_STAGES)
+  ),
+  "fednag": AlgorithmInfo(
+    "fedgm", "FedGM, sec. 3", "FedGM with ν = β", _local(server_learning_rate=1.0, beta=0.9)
+  ),
+  "fedsnv": AlgorithmInfo(
+    "fedgm_maps",
+    "FedGM, sec. 3",
+    "FedGM as SNV(α, β₁, β₂)",
+    _local(alpha=0.1, beta1=0.9, beta2=0.9),
+  ),
+  "fedpid": AlgorithmInfo(
+    "fedgm_maps",
+    "FedGM, sec. 3",
+    "FedGM as a PID controller (k_P, k_I, k_D)",
+    _local(k_p=-1.0, k_i=1.0, k_d=2.0),
+  ),
+  "fedasgd": AlgorithmInfo(
+    "fedgm_maps",
+    "FedGM, sec. 3",
+    "FedGM as accelerated SGD (δ, κ, ξ, ε)",
+    _local(delta=1.0, kappa=1000.0, xi=10.0, epsilon=0.7),
+  ),
+  "fedtm": AlgorithmInfo(
+    "fedgm_maps", "FedGM, sec. 3", "FedGM as triple momentum (L, κ)", _local(L=1.0, kappa=10.0)
+  ),
+  # A server statistic: clients download it with x and hold it fixed for the round (mfl's moves).
+  "mime": AlgorithmInfo(
+    "mime",
+    "Mime, Alg. 1",
+    "y ← y − η_l U(g(y) − g(x) + c, s); s ← V(E[G(x)], s)",
+    _local(optimizer="sgdm(0.9)"),
+  ),
+  "mimelite": AlgorithmInfo(
+    "mimelite",
+    "Mime, Alg. 1",
+    "y ← y − η_l U(g(y), s); s ← V(E[G(x)], s)",
+    _local(optimizer="sgdm(0.9)"),
+  ),
+  "mimexlite": AlgorithmInfo(
+    "mimelite",
+    "FedGBO, sec. 5.2",
+    "mimelite with g(x; b) of the first batch",
+    _local(optimizer="sgdm(0.9)"),
+  ),
+  "mime_mvr": AlgorithmInfo(
+    "mime", "Mime, MimeMVR", "y ← y − η_l [a g(y) + (1−a)(m + g(y) − g(x₋))]", _local(a=0.1)
+  ),
+  "fedgbo": AlgorithmInfo(
+    "fedgbo",
+    "FedGBO, Alg. 1",
+    "y ← y − η_l U(g, s); s ← V(I(x, x⁺, s), s)",
+    _local(optimizer="sgdm(0.9, dampened=True)"),
+  ),
+  "mfl": AlgorithmInfo(
+    "fedgbo",
+    "MFL",
+    "s ← V(g, s) at every local step; average y and s",
+    _local(optimizer="sgdm(0.9, dampened=True)"),
+  ),
+  "fedcm": AlgorithmInfo(
+    "fedcm",
+    "FedCM, Alg. 1",
+    "y ← y − η_l (αg + (1−α)m); m ← E[Δ/(η_l K)]",
+    _local(alpha=0.1, server_learning_rate=1.0),
+  ),
+  "fedadc": AlgorithmInfo(
+    "fedadc",
+    "FedADC",
+    "y ← y − η_l (g + β_l m/K); m ← E[Δ]/η_l + (β−β_l)m",
+    _local(beta=0.9, beta_l=0.9, nesterov=False, server_learning_rate=1.0),
+  ),
+  "ghbm": AlgorithmInfo(
+    "ghbm",
+    "GHBM, eq. 6",
+    "y ← y − η_l g + β/(τK)(x − x₍τ₎)",
+    _by_examples(server_learning_rate=1.0, beta=0.9, tau=10, early="zero"),
+  ),
+  # Stateful clients: each keeps something from its last round for its next.
+  "scaffold": AlgorithmInfo(
+    "scaffold",
+    "SCAFFOLD, Alg. 1",
+    "y ← y − η_l (g − c_i + c)",
+    _counting(server_learning_rate=1.0, option="II"),
+  ),
+  "feddyn": AlgorithmInfo(
+    "feddyn",
+    "FedDyn, Alg. 1",
+    "y ← y − η_l (g − g_i + α(y − x)); x ← E[y] − h/α",
+    _counting(alpha=0.1),
+  ),
+  "adabest": AlgorithmInfo(
+    "adabest",
+    "AdaBest, Alg. 1",
+    "y ← y − η_l (g − h_i); x ← ȳ − β(ȳ₋ − ȳ)",
+    _local(mu=0.02, beta=0.8),
+  ),
+  "local_ghbm": AlgorithmInfo(
+    "local_ghbm",
+    "GHBM, sec. 3.4",
+    "y ← y − η_l g + β/(τ_i K)(x − x_i^last)",
+    _by_examples(server_learning_rate=1.0, beta=0.9, tau_scaling="elapsed", participation=None),
+  ),
+  "fedhbm": AlgorithmInfo(
+    "fedhbm",
+    "GHBM, Alg. 1",
+    "y ← y − η_l g + β/(τ_i K)(y − y_i^last)",
+    _by_examples(
+      server_learning_rate=1.0,
+      beta=1.0,
+      tau_scaling="elapsed",
+      participation=None,
+      first_round="none",
+    ),
+  ),
+  # Compressed uploads (fedcomgate's clients keep state, too).
+  "fedcomgate": AlgorithmInfo(
+    "fedcomgate",
+    "FedCOMGATE",
+    "δ_i ← δ_i + Q_i/K_i − E[Q_j/K_j]",
+    _local(server_learning_rate=1.0, bits=8),
+  ),
+  "fedpaq": AlgorithmInfo(
+    "fedpaq", "FedPAQ, Alg. 1", "fedavg with Q(Δ)", _local(server_learning_rate=1.0, bits=8)
+  ),
+  "fedpaq_lm": AlgorithmInfo(
+    "fedpaq",
+    "FedGLOMO, sec. 6",
+    "fedavg_lm with Q(Δ)",
+    _local(beta_l=0.9, server_learning_rate=1.0, bits=8),
+  ),
+  "fedpaq_glm": AlgorithmInfo(
+    "fedpaq",
+    "FedGLOMO, sec. 6",
+    "fedavg_glm with Q(Δ)",
+    _local(beta=0.9, beta_l=0.9, server_learning_rate=1.0, bits=8),
+  ),
+  "fedlomo": AlgorithmInfo(
+    "fedlomo",
+    "FedGLOMO, Alg. 4, 5",
+    "v ← g(y) + v − g(y₋); x ← x − E[Q(Δ)]",
+    _local(bits=8, first_gradient="full"),
+  ),
+  "fedglomo": AlgorithmInfo(
+    "fedglomo",
+    "FedGLOMO, Alg. 1, 2",
+    "u ← βE[Q(Δ)] + (1−β)(u + E[Q(Δ − Δ̂)])",
+    _local(beta=0.2, bits=4, first_gradient="full"),
+  ),
+  # Asynchronous clients: each starts from the version it sees and arrives when it is done.
+  "autofedavg": AlgorithmInfo(
+    "autofedgm",
+    "FedGM, sec. 6.3",
+    "x ← x − η E[Δ/K], each Δ from the version its client saw",
+    _local(server_learning_rate=1.0, max_staleness=10),
+    asynchronous=True,
+  ),
+  "autofedgm": AlgorithmInfo(
+    "autofedgm",
+    "FedGM, Alg. 4",
+    "autofedavg with FedGM's d and h of E[Δ/K]",
+    _local(server_learning_rate=1.0, beta=0.9, nu=0.9, max_staleness=10),
+    asynchronous=True,
+  ),
+  "autofedgm_staged": AlgorithmInfo(
+    "autofedgm",
+    "FedGM, Alg. 4",
+    "autofedgm with (η, β, ν) by stages",
+    _local(stages=_STAGES, max_staleness=10),
+    asynchronous=True,
   ),
 }

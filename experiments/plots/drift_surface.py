@@ -1,6 +1,5 @@
 """Two quadratic clients in the plane: how algorithms move over the loss surface, and a picture of it."""
 
-import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from tff_momentum import algorithms
 from tff_momentum.client import LocalWork
 from tff_momentum.diagnostics.drift import LockStep
 from tff_momentum.processes.process import ClientInput, build_process
+from tff_momentum.registry import ALGORITHMS
 
 # A row for each client: its curvature along the two axes, and its own optimum.
 CURVATURE = np.array([[3.0, 0.3], [0.3, 1.5]])
@@ -34,10 +34,11 @@ class Paths(NamedTuple):
 
 def walk(name: str, rate: float, steps: int, rounds: int) -> Paths:
   """Trains an algorithm, both clients in every round, with this client learning rate."""
-  builder = algorithms.builder(name)
-  known = inspect.signature(builder).parameters
+  known = ALGORITHMS[name].hyperparameters
   told = {**TOLD, "client_learning_rate": rate}
-  algorithm = builder(**{key: value for key, value in told.items() if key in known})
+  algorithm = algorithms.builder(name)(
+    **{key: value for key, value in told.items() if key in known}
+  )
   model = quadratic_model(OPTIMUM, START)
   process = build_process(algorithm, model, work=LocalWork(steps=steps))
   lock_step, state = LockStep(process, alpha=False), process.initialize()

@@ -78,7 +78,7 @@ def flag_of(grid: Grid, task: str, algo: str) -> str | None:
     if options is not None and grid.name not in options:
       raise errors.unknown_name(f"the task {task}", grid.name, options)
     return _task_flag(grid.name)
-  is_hyperparameter = hyperparameters is not None and grid.name in hyperparameters
+  is_hyperparameter = grid.name in hyperparameters
   is_option = options is not None and grid.name in options
   if is_hyperparameter and is_option and grid.scope is None:
     raise UserError(
@@ -88,7 +88,7 @@ def flag_of(grid: Grid, task: str, algo: str) -> str | None:
   if is_hyperparameter:
     return f"--{grid.name}=" if grid.name in ALGORITHM_FLAGS else f"--set={grid.name}="
   if grid.scope == algo:
-    raise errors.unknown_name(f"the algorithm {algo}", grid.name, hyperparameters or ())
+    raise errors.unknown_name(f"the algorithm {algo}", grid.name, hyperparameters)
   if is_option:
     return _task_flag(grid.name)
   return f"--{grid.name}=" if grid.name in run_flags() else None
@@ -110,7 +110,7 @@ def check_used(grids: Sequence[Grid], pairs: Iterable[tuple[str, str]]) -> None:
       if grid.scope not in (None, TASK):
         raise UserError(f"--grid {grid} is for {grid.scope}, which is not in the sweep of "
                         f"{', '.join(algos)}.")  # fmt: skip
-      known = {name for algo in algos for name in signatures.of_algorithm(algo) or ()}
+      known = {name for algo in algos for name in signatures.of_algorithm(algo)}
       raise errors.unknown_name(f"none of {', '.join(algos)}", grid.name, {*known, *run_flags()})
 
 

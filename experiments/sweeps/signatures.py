@@ -1,4 +1,4 @@
-"""The parameters of algorithms and tasks, read from their source: importing it would import TensorFlow."""
+"""The hyperparameters of algorithms and the options of tasks, without importing TensorFlow."""
 
 import ast
 import functools
@@ -8,17 +8,17 @@ from collections.abc import Mapping
 
 import tasks
 from experiments.cli.flags import STAND_INS
-from tff_momentum.registry import ALGORITHMS
+from tff_momentum.registry import ALGORITHMS, REQUIRED
 
 
-@functools.cache
-def of_algorithm(name: str) -> Mapping[str, bool] | None:
-  """A builder's hyperparameters, and whether each must be given; None if it cannot be told."""
-  module = f"tff_momentum.algorithms.{ALGORITHMS[name].module}"
-  found = _parameters(module, name)
-  if found is None:
-    return None
-  return {parameter: needed for parameter, needed in found.items() if parameter not in STAND_INS}
+def of_algorithm(name: str) -> Mapping[str, bool]:
+  """The hyperparameters that users set, and whether each is required."""
+  defaults = ALGORITHMS[name].hyperparameters
+  return {
+    parameter: default is REQUIRED
+    for parameter, default in defaults.items()
+    if parameter not in STAND_INS
+  }
 
 
 @functools.cache

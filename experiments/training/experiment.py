@@ -6,7 +6,7 @@ import inspect
 import pathlib
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -27,6 +27,7 @@ from tff_momentum import algorithms, wire_bytes
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.client import LocalWork
 from tff_momentum.processes.process import build_process
+from tff_momentum.registry import ALGORITHMS, REQUIRED
 from tff_momentum.runtime import set_execution_context
 from tff_momentum.simulation import loop
 from tff_momentum.simulation.checkpoints import Checkpoints
@@ -229,18 +230,17 @@ def hyperparameters(algo: str, texts: Mapping[str, str]) -> dict[str, Any]:
 
   Stand-ins take the place of what only the task can tell.
   """
-  builder = algorithms.builder(algo)
-  parameters = inspect.signature(builder).parameters
-  own = [name for name in parameters if name not in STAND_INS]
+  builder, defaults = algorithms.builder(algo), ALGORITHMS[algo].hyperparameters
+  own = [name for name in defaults if name not in STAND_INS]
   given = {name: literal(text) for name, text in texts.items()}
   for name, value in given.items():
     if name not in own:
       raise unknown_name(f"the algorithm {algo}", name, own)
-    if parameters[name].annotation is bool and not isinstance(value, bool):
+    if isinstance(defaults[name], bool) and not isinstance(value, bool):
       raise UserError(f"{name} must be true or false; found {value!r}.")
-  told = _wanted(builder, {"client_learning_rate": 0.1, **STAND_INS})
+  told = _wanted(algo, {"client_learning_rate": 0.1, **STAND_INS})
   for name in own:
-    if parameters[name].default is inspect.Parameter.empty and name not in {**told, **given}:
+    if defaults[name] is REQUIRED and name not in {**told, **given}:
       raise UserError(f"the algorithm {algo} needs --set {name}=..., which has no default.")
   try:
     builder(**{**told, **given})
@@ -257,7 +257,6 @@ def build_algorithm(
   max_staleness: int | None = None,
 ) -> Algorithm:
   """Builds the algorithm for a task."""
-  builder = algorithms.builder(algo)
   told = {
     "client_learning_rate": task.defaults.client_learning_rate,
     "num_clients": len(task.clients),
@@ -265,7 +264,7 @@ def build_algorithm(
     "participation": clients_per_round / len(task.clients),
     **({} if max_staleness is None else {"max_staleness": max_staleness}),
   }
-  return builder(**{**_wanted(builder, told), **given})
+  return algorithms.builder(algo)(**{**_wanted(algo, told), **given})
 
 
 def task_options(flags: Any) -> dict[str, Any]:
@@ -320,9 +319,7 @@ def resolve(flags: Any, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
     "max_clients_in_flight": flags.max_clients_in_flight,
     "data": task.data,
     "hyperparameters": {
-      **_wanted(
-        algorithms.builder(flags.algo), {"client_learning_rate": defaults.client_learning_rate}
-      ),
+      **_wanted(flags.algo, {"client_learning_rate": defaults.client_learning_rate}),
       **given,
     },
     "task_details": dict(task.details),
@@ -353,9 +350,9 @@ def progress_bar(config: Mapping[str, Any], first: int, *, quiet: bool) -> tqdm.
   )
 
 
-def _wanted(builder: Callable[..., Any], told: Mapping[str, Any]) -> dict[str, Any]:
-  parameters = inspect.signature(builder).parameters
-  return {name: value for name, value in told.items() if name in parameters}
+def _wanted(algo: str, told: Mapping[str, Any]) -> dict[str, Any]:
+  known = ALGORITHMS[algo].hyperparameters
+  return {name: value for name, value in told.items() if name in known}
 
 
 def _headline(row: Mapping[str, float]) -> str:

@@ -2,7 +2,6 @@
 
 import collections
 import functools
-import inspect
 import types
 
 import numpy as np
@@ -27,9 +26,8 @@ TOLD = {"client_learning_rate": 0.1, "num_clients": 12, "participation": 0.25, "
 
 
 def build(name, **told):
-  builder = algorithms.builder(name)
-  known = inspect.signature(builder).parameters
-  return builder(**{key: value for key, value in told.items() if key in known})
+  known = ALGORITHMS[name].hyperparameters
+  return algorithms.builder(name)(**{key: value for key, value in told.items() if key in known})
 
 
 @functools.cache

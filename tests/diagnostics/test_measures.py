@@ -1,7 +1,6 @@
 """The measures against the oracle on the ragged problem, and against closed forms on quadratics."""
 
 import functools
-import inspect
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from tff_momentum.diagnostics.dissimilarity import Dissimilarity
 from tff_momentum.diagnostics.drift import LockStep
 from tff_momentum.diagnostics.gradient import FullGradient
 from tff_momentum.processes.process import ClientInput, build_process
+from tff_momentum.registry import ALGORITHMS
 
 RATE, DECAY = 0.3, 0.02
 COHORT = (0, 1, 3, 4)  # 7, 4, 12 and no examples in batches of 3
@@ -147,9 +147,8 @@ def quadratic_process(name="fedavg", local_steps=4, clients_drawn=6, **options):
 
 
 def build(name, wanted):
-  builder = algorithms.builder(name)
-  known = inspect.signature(builder).parameters
-  return builder(**{key: value for key, value in wanted.items() if key in known})
+  known = ALGORITHMS[name].hyperparameters
+  return algorithms.builder(name)(**{key: value for key, value in wanted.items() if key in known})
 
 
 def test_drift_on_quadratics_has_its_closed_form():

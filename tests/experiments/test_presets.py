@@ -15,7 +15,6 @@ from experiments.cli.errors import UserError
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 from experiments.sweeps import grids, signatures
 from tests.helpers import preset_starts
-from tff_momentum import algorithms
 from tff_momentum.registry import ALGORITHMS
 
 NAMES = presets.names()
@@ -117,15 +116,7 @@ def test_grids_of_presets_name_hyperparameters_and_hold_values_that_builders_tak
           experiment.hyperparameters(flags["algo"], {**flags["set"], grid.name: value})
 
 
-def test_signatures_read_from_source_are_those_of_the_builders():
-  for name in ALGORITHMS:
-    parameters = inspect.signature(algorithms.builder(name)).parameters
-    expected = {
-      key: parameter.default is inspect.Parameter.empty
-      for key, parameter in parameters.items()
-      if key not in settings.STAND_INS
-    }
-    assert signatures.of_algorithm(name) == expected
+def test_options_read_from_source_are_those_of_the_tasks():
   for name in filter(exists, tasks.TASKS):
     assert set(signatures.of_task(name)) == task_options(name)
 

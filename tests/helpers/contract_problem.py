@@ -6,7 +6,6 @@ have no examples. The two outputs stand for a penultimate layer too, so that Fed
 
 import collections
 import functools
-import inspect
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +15,7 @@ from tff_momentum import algorithms
 from tff_momentum.client import LocalWork
 from tff_momentum.models.model import Model, Tally
 from tff_momentum.processes.process import build_process
+from tff_momentum.registry import ALGORITHMS, REQUIRED
 
 SIZES = (6, 3, 1, 8, 4, 5, 0, 0)
 EMPTY = (6, 7)
@@ -34,8 +34,8 @@ EXAMPLES = {
 
 def arguments(name: str) -> dict:
   """Values for what this algorithm's builder takes from outside."""
-  parameters = inspect.signature(algorithms.builder(name)).parameters
-  required = {n for n, p in parameters.items() if p.default is inspect.Parameter.empty}
+  parameters = ALGORITHMS[name].hyperparameters
+  required = {n for n, default in parameters.items() if default is REQUIRED}
   assert required <= EXAMPLES.keys(), f"{name} needs an example of {required - EXAMPLES.keys()}"
   return {n: value for n, value in EXAMPLES.items() if n in parameters}
 
