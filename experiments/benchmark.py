@@ -22,11 +22,9 @@ import tempfile
 import time
 
 START = time.time()
-# The project's root takes the place of this folder, whose names would hide others'.
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
-  del sys.path[0]
-sys.path.insert(0, ROOT)
+if not __package__:  # run as a script: import from the project's root, not from this folder
+  sys.path[0] = ROOT
 
 ITEM_NAMES = ("A", "B", "C", "D", "E")
 RUNTIMES = ("inprocess", "ray", "tff")
@@ -108,7 +106,7 @@ def table(
   item: str, names: list[str], turns: list, states: list, costs: dict[str, float] | None = None
 ) -> str:
   """A line for each competitor: medians over the turns; with `costs`, what algorithms should take."""
-  from experiments.benchmarks import expected, items
+  from experiments.benchmarks import expected_cost, work_items
 
   columns = f"{'s/round':>8} {'ratio':>6} {'expected':>8} {'cpu s':>7} {'cold s':>7} {'peak MB':>8}"
   lines = [f"{item:22} {columns}  check"]
@@ -116,7 +114,9 @@ def table(
     wall = statistics.median(turn[i]["wall"] for turn in turns)
     cpu = statistics.median(turn[i]["cpu"] for turn in turns)
     ratio = statistics.median(turn[i]["wall"] / turn[0]["wall"] for turn in turns)
-    factor = expected.factor(name.partition("/")[2], items.ITEMS[item], costs) if costs else None
+    factor = (
+      expected_cost.factor(name.partition("/")[2], work_items.ITEMS[item], costs) if costs else None
+    )
     lines.append(
       f"{name:22} {wall:8.3f} {ratio:6.2f} {'' if factor is None else f'{factor:.2f}':>8} {cpu:7.3f} "
       f"{state['cold']:7.1f} {state['peak_mb']:8.0f}  {state['check']:.6g}"
@@ -133,10 +133,10 @@ def run_as_peer(arguments: argparse.Namespace) -> int:
   """Runs our process on one item and writes what the peers' driver reads."""
   import resource
 
-  from experiments.benchmarks import competitors, items
+  from experiments.benchmarks import competitors, work_items
 
   start = float(os.environ.get("BENCH_T0", START))
-  item = items.ITEMS[arguments.item]
+  item = work_items.ITEMS[arguments.item]
   algorithm = {"fedavg": "fedavgm"}.get(arguments.algorithm, arguments.algorithm)
   ours = competitors.Ours(item, arguments.runtimes[0], algorithm)
   seconds, cold = [], 0.0
@@ -150,7 +150,7 @@ def run_as_peer(arguments: argparse.Namespace) -> int:
     "algorithm": arguments.algorithm,
     "cold_s": cold,
     "rounds_s": seconds,
-    "check": items.distance(ours.weights(), ours.initial),
+    "check": work_items.distance(ours.weights(), ours.initial),
     "params": sum(w.size for w in ours.initial),
     "self_maxrss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
   }

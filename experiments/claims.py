@@ -14,10 +14,8 @@ import argparse
 import os
 import sys
 
-# The project's root takes the place of this folder, whose names would hide others'.
-if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
-  del sys.path[0]
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+if not __package__:  # run as a script: import from the project's root, not from this folder
+  sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def main(argv: list[str]) -> int:

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+if not __package__:  # run as a script: import from the project's root, not from this folder
+  sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 import numpy as np
 

@@ -17,13 +17,11 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-# This folder's own modules must not be taken for libraries of the same name.
-if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
-  del sys.path[0]
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+if not __package__:  # run as a script: import from the project's root, not from this folder
+  sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 from experiments.checks import machine
-from experiments.checks.machine import INSTALL, Line
+from experiments.checks.machine import INSTALL, CheckResult
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Check:
   """A check by name; `seconds` is the time limit of one that runs in its own process."""
 
   name: str
-  function: Callable[[argparse.Namespace], Line]
+  function: Callable[[argparse.Namespace], CheckResult]
   seconds: float | None = None
 
 
@@ -48,16 +46,16 @@ CHECKS = (
 )
 
 
-def perform(check: Check, arguments: argparse.Namespace) -> Line:
+def perform(check: Check, arguments: argparse.Namespace) -> CheckResult:
   """Runs a check here; a crash of it is a red line."""
   try:
     return check.function(arguments)
   except Exception as error:
     said = " ".join(str(error).split())[:200]
-    return Line(False, f"{type(error).__name__}: {said}", INSTALL)
+    return CheckResult(False, f"{type(error).__name__}: {said}", INSTALL)
 
 
-def perform_apart(check: Check, argv: list[str]) -> Line:
+def perform_apart(check: Check, argv: list[str]) -> CheckResult:
   """Runs a check in a process of its own, so that nothing it does can end or hold up this one."""
   with tempfile.TemporaryDirectory() as folder:
     answer = pathlib.Path(folder) / "answer.json"
@@ -74,17 +72,17 @@ def perform_apart(check: Check, argv: list[str]) -> Line:
           cwd=os.getcwd(),
         ).returncode
       except subprocess.TimeoutExpired:
-        return Line(
+        return CheckResult(
           False,
           f"no answer within {check.seconds:g} s",
           "try again on an idle machine; then " + INSTALL,
         )
       if answer.exists():
-        return Line(**json.loads(answer.read_text(encoding="utf-8")))
+        return CheckResult(**json.loads(answer.read_text(encoding="utf-8")))
       output.seek(0)
       said = output.read().decode(errors="replace").strip().splitlines()
   how = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
-  return Line(False, f"{how}: {said[-1][:200] if said else 'it said nothing'}", INSTALL)
+  return CheckResult(False, f"{how}: {said[-1][:200] if said else 'it said nothing'}", INSTALL)
 
 
 def main(argv: list[str]) -> int:
@@ -117,7 +115,7 @@ def main(argv: list[str]) -> int:
   return 1 if red else 0
 
 
-def shown(name: str, line: Line) -> str:
+def shown(name: str, line: CheckResult) -> str:
   """A check's line: green or red on a terminal, with a mark that does without colour."""
   mark = "ok " if line.ok else "BAD"
   if sys.stdout.isatty() and "NO_COLOR" not in os.environ:

@@ -11,10 +11,8 @@ import argparse
 import os
 import sys
 
-# This folder's own modules must not be taken for libraries of the same name.
-if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
-  del sys.path[0]
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+if not __package__:  # run as a script: import from the project's root, not from this folder
+  sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def main(argv: list[str]) -> int:

@@ -5,103 +5,101 @@
       --grid client_learning_rate=0.1,0.05 --grid fedavgm:beta=0.9,0.99 --seeds=1,2,3 --jobs=2
     python experiments/sweep.py --preset=ghbm/table1 --scale=0.05
 
-Every cell is an ordinary run in a folder of its own, so the same command continues an interrupted sweep: what
-is complete is not run again. One failed or diverged cell is recorded and stops nothing. The results are in
-sweep.json, sweep.csv and sweep.md. All flags of run.py hold for every cell.
+Every run is an ordinary run in a folder of its own, so the same command continues an interrupted sweep: what
+is complete is not run again. One failed or diverged run is recorded and stops nothing. The results are in
+sweep.json, sweep.csv and sweep.md. All flags of run.py hold for every run.
 """
 
 import os
 import signal
 import sys
 
-# The project's root takes the place of this folder, whose names would hide others'.
-if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
-  del sys.path[0]
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+if not __package__:  # run as a script: import from the project's root, not from this folder
+  sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 from absl import flags
 
 from experiments.cli import errors
 from experiments.cli import flags as settings
 from experiments.cli.errors import UserError
-from experiments.sweeps import driver, halving, processes, request
-from experiments.sweeps.cells import Cell, cells_of
+from experiments.sweeps import halving, local_pool, scheduler, sweep_config
+from experiments.sweeps.search_space import SweepRun, runs_of
 
 
 def main(argv: list[str]) -> None:
   """Checks every name before anything starts."""
   settings.define_flags()
-  request.define_flags()
+  sweep_config.define_flags()
   try:
-    request.parse(argv)
+    sweep_config.parse(argv)
     if flags.FLAGS["help"].value:
       signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
-      print(f"{__doc__}\n{request.help_text()}\nFlags of run.py:\n{settings.help_text()}")
+      print(f"{__doc__}\n{sweep_config.help_text()}\nFlags of run.py:\n{settings.help_text()}")
       return
-    asked = request.from_flags()
-    cells = cells_of(asked.entries)
-    budgets = rungs(asked, cells)
-    if asked.dry_run:
-      print(driver.commands(cells, asked.folder))
+    config = sweep_config.from_flags()
+    runs = runs_of(config.spaces)
+    budgets = rungs(config, runs)
+    if config.dry_run:
+      print(scheduler.commands(runs, config.folder))
       return
-    sys.exit(run(asked, cells, budgets))
+    sys.exit(run(config, runs, budgets))
   except UserError as error:
     errors.fail(str(error))
 
 
-def rungs(asked: request.Request, cells: list[Cell]) -> list[int | None]:
+def rungs(config: sweep_config.SweepConfig, runs: list[SweepRun]) -> list[int | None]:
   """The rounds of each rung: one rung to the end, or those of halving."""
-  rounds = {flag for cell in cells for flag in cell.flags if flag.startswith("--total_rounds=")}
-  if asked.halving is None:
-    return [int(rounds.pop().partition("=")[2])] if _all_the_same(rounds, cells) else [None]
-  if not _all_the_same(rounds, cells):
+  rounds = {flag for run in runs for flag in run.flags if flag.startswith("--total_rounds=")}
+  if config.halving is None:
+    return [int(rounds.pop().partition("=")[2])] if _all_the_same(rounds, runs) else [None]
+  if not _all_the_same(rounds, runs):
     raise UserError(
-      "--halving needs to know the rounds of a full run, the same for all cells; give --total_rounds."
+      "--halving needs to know the rounds of a full run, the same for all runs; give --total_rounds."
     )
-  labels = {cell.label for cell in cells}
-  most = max(len({c.configuration for c in cells if c.label == label}) for label in labels)
-  return list(halving.rungs(int(rounds.pop().partition("=")[2]), most, asked.halving))
+  labels = {run.label for run in runs}
+  most = max(len({c.configuration for c in runs if c.label == label}) for label in labels)
+  return list(halving.rungs(int(rounds.pop().partition("=")[2]), most, config.halving))
 
 
-def run(asked: request.Request, cells: list[Cell], budgets: list[int | None]) -> int:
+def run(config: sweep_config.SweepConfig, runs: list[SweepRun], budgets: list[int | None]) -> int:
   """Runs the sweep; returns the exit code."""
-  pool = _pool(asked)
+  pool = _pool(config)
   try:
-    sweep = driver.Sweep(
-      asked.folder, cells, pool, asked.metric, asked.remarks, quiet=flags.FLAGS.quiet
+    sweep = scheduler.Sweep(
+      config.folder, runs, pool, config.metric, config.remarks, quiet=flags.FLAGS.quiet
     )
-    finished = sweep.run(budgets, asked.halving or 1)
+    finished = sweep.run(budgets, config.halving or 1)
   finally:
     pool.close()
   if not finished:
     print("Interrupted; the same command goes on from here.")
     return 130
-  failed = [cell for cell in cells if sweep.outcomes[cell.name].state == "failed"]
+  failed = [run for run in runs if sweep.outcomes[run.name].state == "failed"]
   if failed:
     first = failed[0]
     print(
-      f"{len(failed)} of {len(cells)} cells failed; {first.name}: {sweep.outcomes[first.name].reason}"
+      f"{len(failed)} of {len(runs)} runs failed; {first.name}: {sweep.outcomes[first.name].reason}"
     )
-  if asked.scale:
-    print(f"A try-out at scale {asked.scale}: these are not the full experiment's results.")
+  if config.scale:
+    print(f"A try-out at scale {config.scale}: these are not the full experiment's results.")
   print(
-    f"Everything is in {asked.folder}: sweep.md, sweep.csv, sweep.json, and a folder for each cell."
+    f"Everything is in {config.folder}: sweep.md, sweep.csv, sweep.json, and a folder for each run."
   )
   return 1 if failed else 0
 
 
-def _pool(asked: request.Request) -> processes.LocalPool:
-  if asked.ray is None:
-    return processes.LocalPool(asked.jobs)
+def _pool(config: sweep_config.SweepConfig) -> local_pool.LocalPool:
+  if config.ray is None:
+    return local_pool.LocalPool(config.jobs)
   from experiments.sweeps.ray_pool import RayPool
 
   return RayPool(  # type: ignore[return-value]
-    asked.ray, num_cpus=flags.FLAGS.cpus_per_run, num_gpus=flags.FLAGS.gpus_per_run
+    config.ray, num_cpus=flags.FLAGS.cpus_per_run, num_gpus=flags.FLAGS.gpus_per_run
   )
 
 
-def _all_the_same(rounds: set[str], cells: list[Cell]) -> bool:
-  return len(rounds) == 1 and all(rounds & set(cell.flags) for cell in cells)
+def _all_the_same(rounds: set[str], runs: list[SweepRun]) -> bool:
+  return len(rounds) == 1 and all(rounds & set(run.flags) for run in runs)
 
 
 if __name__ == "__main__":

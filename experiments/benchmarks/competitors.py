@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from experiments.benchmarks import items, models
+from experiments.benchmarks import models, work_items
 
 
 class Competitor(Protocol):
@@ -25,7 +25,7 @@ class Competitor(Protocol):
 class Ours:
   """This project's process on one of its runtimes."""
 
-  def __init__(self, item: items.Item, runtime: str, algorithm: str = "fedavgm"):
+  def __init__(self, item: work_items.Item, runtime: str, algorithm: str = "fedavgm"):
     import tff_momentum as tfm
 
     tfm.set_execution_context(runtime)
@@ -37,7 +37,7 @@ class Ours:
       lambda: models.build(item), loss=models.loss(), batch_spec=data[0].element_spec
     )
     options: dict[str, Any] = dict(
-      client_learning_rate=items.CLIENT_LEARNING_RATE, client_weighting="num_examples"
+      client_learning_rate=work_items.CLIENT_LEARNING_RATE, client_weighting="num_examples"
     )
     if algorithm == "scaffold":
       total = item.clients * item.examples
@@ -70,7 +70,7 @@ class Ours:
 class Stock:
   """`tff.learning`'s weighted FedAvg on the worker of TFF's wheel."""
 
-  def __init__(self, item: items.Item):
+  def __init__(self, item: work_items.Item):
     import tensorflow_federated as tff
 
     import tff_momentum as tfm
@@ -87,8 +87,8 @@ class Stock:
     sgdm = tff.learning.optimizers.build_sgdm
     self._process = tff.learning.algorithms.build_weighted_fed_avg(
       model_fn,
-      client_optimizer_fn=sgdm(items.CLIENT_LEARNING_RATE),
-      server_optimizer_fn=sgdm(1.0, items.SERVER_MOMENTUM),
+      client_optimizer_fn=sgdm(work_items.CLIENT_LEARNING_RATE),
+      server_optimizer_fn=sgdm(1.0, work_items.SERVER_MOMENTUM),
     )
     self.initial = [v.numpy() for v in models.build(item).trainable_variables]
     weights = tff.learning.models.ModelWeights(trainable=self.initial, non_trainable=[])
@@ -103,13 +103,16 @@ class Stock:
     return list(self._process.get_model_weights(self._state).trainable)
 
 
-class Loop:
+class HandWrittenLoop:
   """What one would write by hand: clients one after the other, one `tf.function` call each."""
 
-  def __init__(self, item: items.Item):
+  def __init__(self, item: work_items.Item):
     steps = item.examples // item.batch
     self._clients = [
-      [tf.constant(a.reshape((steps, item.batch, *a.shape[1:]))) for a in items.examples(item, i)]
+      [
+        tf.constant(a.reshape((steps, item.batch, *a.shape[1:])))
+        for a in work_items.examples(item, i)
+      ]
       for i in range(item.clients)
     ]
     model, loss = models.build(item), models.loss()
@@ -126,14 +129,14 @@ class Loop:
         with tf.GradientTape() as tape:
           value = loss(y[k], model(x[k], training=True))
         for v, g in zip(local, tape.gradient(value, local), strict=True):
-          v.assign_sub(items.CLIENT_LEARNING_RATE * tf.convert_to_tensor(g))
+          v.assign_sub(work_items.CLIENT_LEARNING_RATE * tf.convert_to_tensor(g))
       for t, s, v in zip(total, server, local, strict=True):
         t.assign_add(item.examples * (s - v))
 
     @tf.function
     def update():
       for m, t, s in zip(momentum, total, server, strict=True):
-        m.assign(items.SERVER_MOMENTUM * m + t / float(item.clients * item.examples))
+        m.assign(work_items.SERVER_MOMENTUM * m + t / float(item.clients * item.examples))
         s.assign_sub(m)
         t.assign(tf.zeros_like(t))
 
@@ -151,26 +154,26 @@ class Loop:
     return [s.numpy() for s in self._server]
 
 
-def build(name: str, item: items.Item) -> Competitor:
+def build(name: str, item: work_items.Item) -> Competitor:
   """The competitor of a name: `loop`, `stock`, a runtime, or that and an algorithm (`inprocess/mime`)."""
   if name == "loop":
-    return Loop(item)
+    return HandWrittenLoop(item)
   if name == "stock":
     return Stock(item)
   runtime, _, algorithm = name.partition("/")
   return Ours(item, runtime, algorithm or "fedavgm")
 
 
-def costs(item: items.Item) -> dict[str, float]:
+def costs(item: work_items.Item) -> dict[str, float]:
   """Seconds for the gradient of a batch, and for a pass over the weights, on one thread."""
   model, loss = models.build(item), models.loss()
   variables = model.trainable_variables
-  x, y = (tf.constant(array[: item.batch]) for array in items.examples(item, 0))
+  x, y = (tf.constant(array[: item.batch]) for array in work_items.examples(item, 0))
   steps = tf.constant(20)
 
   def descend(gradient):
     for v, g in zip(variables, gradient(), strict=True):
-      v.assign(v - items.CLIENT_LEARNING_RATE * tf.convert_to_tensor(g))
+      v.assign(v - work_items.CLIENT_LEARNING_RATE * tf.convert_to_tensor(g))
 
   def gradient():
     with tf.GradientTape() as tape:
@@ -200,7 +203,7 @@ def costs(item: items.Item) -> dict[str, float]:
   return {"pass": one_pass, "gradient": seconds(train) - 2 * one_pass}
 
 
-def _batches(item: items.Item, client: int) -> tf.data.Dataset:
+def _batches(item: work_items.Item, client: int) -> tf.data.Dataset:
   # Copied by TensorFlow once more: its direct copies of arrays leave holes as large in the heap.
-  x, y = (tf.raw_ops.DeepCopy(x=array) for array in items.examples(item, client))
+  x, y = (tf.raw_ops.DeepCopy(x=array) for array in work_items.examples(item, client))
   return tf.data.Dataset.from_tensor_slices(collections.OrderedDict(x=x, y=y)).batch(item.batch)

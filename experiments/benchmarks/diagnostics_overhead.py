@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
-"""Times rounds with and without diagnostics, in turns.
+"""Times rounds with and without diagnostics.
 
-    python experiments/benchmarks/diagnostics_overhead.py --task=digits --algo=fedavgm --blocks=6
+    python -m experiments.benchmarks.diagnostics_overhead --task=digits --algo=fedavgm --blocks=6
 
-A block is one period of rounds, evaluated and written down as run.py does, the last of them measured. The two
-runs take turns block by block, so that whatever else the machine does falls on both; the first block of
-each, which compiles, is left out.
+A block is one diagnostics period of rounds, evaluated and written as run.py does; diagnostics are measured in
+its last round. The two runs alternate block by block, so that other load on the machine affects both. The
+first block of each, which compiles, is not counted.
 """
 
 import argparse
@@ -16,26 +15,26 @@ import sys
 import tempfile
 import time
 
-# This folder's own modules must not be taken for libraries of the same name.
-if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
-  del sys.path[0]
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def main(argv: list[str]) -> int:
-  """Prints seconds a round of both, and their ratio."""
+  """Prints the milliseconds per round with and without diagnostics, and their ratio."""
   parser = argparse.ArgumentParser(
-    prog="overhead.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    prog="diagnostics_overhead",
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
   )
   parser.add_argument(
-    "--task", default="digits", help="a task, its data synthetic where it carries none (digits)"
+    "--task",
+    default="digits",
+    help="the task, with synthetic data unless its data is bundled (digits)",
   )
-  parser.add_argument("--algo", default="fedavgm", help="an algorithm (fedavgm)")
+  parser.add_argument("--algo", default="fedavgm", help="the algorithm (fedavgm)")
   parser.add_argument("--diagnostics", default="drift,cosine,alpha,gradient,variance,flops",
-                      help="what to measure")  # fmt: skip
-  parser.add_argument("--diagnostics_period", type=int, default=10, help="rounds in a block (10)")
-  parser.add_argument("--blocks", type=int, default=6, help="blocks of each that are timed (6)")
+                      help="the diagnostics to measure")  # fmt: skip
+  parser.add_argument("--diagnostics_period", type=int, default=10, help="rounds per block (10)")
+  parser.add_argument("--blocks", type=int, default=6, help="timed blocks of each run (6)")
   arguments = parser.parse_args(argv)
 
   import tasks
@@ -87,7 +86,7 @@ def main(argv: list[str]) -> int:
             write(finished.row)
         seconds[number] += time.perf_counter() - started if block else 0.0
   off, on = (1000 * spent / (period * arguments.blocks) for spent in seconds)
-  print(f"off {off:.1f} ms a round, on {on:.1f} ms a round: ratio {on / off:.2f}")
+  print(f"off: {off:.1f} ms per round; on: {on:.1f} ms per round; ratio {on / off:.2f}")
   return 0
 
 

@@ -2,16 +2,16 @@
 
 import tensorflow as tf
 
-from experiments.benchmarks import items
+from experiments.benchmarks import work_items
 
 layers = tf.keras.layers
 
 
-def build(item: items.Item) -> tf.keras.Model:
+def build(item: work_items.Item) -> tf.keras.Model:
   """The model of an item; outside a graph with the weights that all competitors start from."""
   model = _BUILDERS[item.model](item)
   if tf.executing_eagerly():
-    for name, weights in items.initial_weights(item).items():
+    for name, weights in work_items.initial_weights(item).items():
       model.get_layer(name).set_weights(weights)
   return model
 
@@ -21,11 +21,11 @@ def loss() -> tf.keras.losses.Loss:
   return tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def _logreg(item: items.Item) -> tf.keras.Model:
+def _logreg(item: work_items.Item) -> tf.keras.Model:
   return tf.keras.Sequential([layers.Input(item.shape), layers.Dense(item.classes, name="head")])
 
 
-def _cnn(item: items.Item) -> tf.keras.Model:
+def _cnn(item: work_items.Item) -> tf.keras.Model:
   return tf.keras.Sequential(
     [
       layers.Input(item.shape),
@@ -40,7 +40,7 @@ def _cnn(item: items.Item) -> tf.keras.Model:
   )
 
 
-def _gru(item: items.Item) -> tf.keras.Model:
+def _gru(item: work_items.Item) -> tf.keras.Model:
   return tf.keras.Sequential(
     [
       layers.Input(item.shape, dtype=tf.int32),
@@ -52,14 +52,14 @@ def _gru(item: items.Item) -> tf.keras.Model:
   )
 
 
-def _resnet(item: items.Item) -> tf.keras.Model:
+def _resnet(item: work_items.Item) -> tf.keras.Model:
   def conv(x, width, size, stride, name, norm):
     x = layers.Conv2D(width, size, stride, padding="same", use_bias=False, name=name)(x)
     return layers.GroupNormalization(2, epsilon=1e-5, name=norm)(x)
 
   inputs = layers.Input(item.shape)
-  x = layers.ReLU()(conv(inputs, items.RESNET_WIDTH, 3, 1, "stem", "stem_gn"))
-  for name, before, after, stride in items.residual_blocks():
+  x = layers.ReLU()(conv(inputs, work_items.RESNET_WIDTH, 3, 1, "stem", "stem_gn"))
+  for name, before, after, stride in work_items.residual_blocks():
     h = layers.ReLU()(conv(x, after, 3, stride, f"{name}_conv1", f"{name}_gn1"))
     h = conv(h, after, 3, 1, f"{name}_conv2", f"{name}_gn2")
     if (before, stride) != (after, 1):

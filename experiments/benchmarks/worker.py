@@ -77,9 +77,9 @@ def main(name: str, item_name: str) -> None:
   """The process: answers `round`, `costs` and `state` with a line of JSON each."""
   answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
   os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print is no answer
-  from experiments.benchmarks import competitors, items
+  from experiments.benchmarks import competitors, work_items
 
-  competitor = competitors.build(name, items.ITEMS[item_name])
+  competitor = competitors.build(name, work_items.ITEMS[item_name])
   since_start = None
   for line in sys.stdin:
     if line.strip() == "round":
@@ -88,10 +88,10 @@ def main(name: str, item_name: str) -> None:
       answer = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
       since_start = since_start or time.time() - float(os.environ["TFM_BENCHMARK_START"])
     elif line.strip() == "costs":
-      answer = competitors.costs(items.ITEMS[item_name])
+      answer = competitors.costs(work_items.ITEMS[item_name])
     else:
       peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-      check = items.distance(competitor.weights(), competitor.initial)
+      check = work_items.distance(competitor.weights(), competitor.initial)
       answer = {"check": check, "peak_mb": peak, "cold": since_start or 0.0}
     print(json.dumps(answer), file=answers, flush=True)
 

@@ -20,7 +20,7 @@ LEAST_DISK, LEAST_MEMORY = 2 * GIGABYTE, 2 * GIGABYTE
 
 
 @dataclasses.dataclass(frozen=True)
-class Line:
+class CheckResult:
   """What a check found, and what to do if that is not right."""
 
   ok: bool
@@ -28,14 +28,16 @@ class Line:
   fix: str = ""
 
 
-def python(arguments: argparse.Namespace) -> Line:
+def python(arguments: argparse.Namespace) -> CheckResult:
   """TensorFlow 2.14 and TFF 0.87 have wheels for few versions of Python."""
   wanted = project()["project"]["requires-python"]
   found = ".".join(map(str, sys.version_info[:3]))
-  return Line(sys.version_info[:2] == (3, 11), f"{found} (wanted: {wanted})", "install Python 3.11")
+  return CheckResult(
+    sys.version_info[:2] == (3, 11), f"{found} (wanted: {wanted})", "install Python 3.11"
+  )
 
 
-def packages(arguments: argparse.Namespace) -> Line:
+def packages(arguments: argparse.Namespace) -> CheckResult:
   """What is installed against what is pinned; an extra that is not installed is not missed."""
   required = {pin.partition("==")[0] for pin in project()["project"]["dependencies"]}
   pins = dict(pin.split("==") for pin in (ROOT / "requirements.lock").read_text().split())
@@ -49,10 +51,10 @@ def packages(arguments: argparse.Namespace) -> Line:
     if found != wanted and (found != "none" or name in required):
       wrong.append(f"{name} {found} (wanted: {wanted})")
   listed = f"; not so: {', '.join(wrong)}" if wrong else ""
-  return Line(not wrong, f"{as_pinned} packages as pinned{listed}", INSTALL)
+  return CheckResult(not wrong, f"{as_pinned} packages as pinned{listed}", INSTALL)
 
 
-def devices(arguments: argparse.Namespace) -> Line:
+def devices(arguments: argparse.Namespace) -> CheckResult:
   """A matrix product on every device, compared with NumPy's."""
   import numpy as np
   import tensorflow as tf
@@ -75,12 +77,12 @@ def devices(arguments: argparse.Namespace) -> Line:
       f"{short} multiplies 512×512 in {1000 * took:.1f} ms" + ("" if error < 5e-3 else ", wrongly")
     )
   if shutil.which("nvidia-smi") and not tf.config.list_physical_devices("GPU"):
-    return Line(False, "; ".join(said) + "; TensorFlow does not see this machine’s GPU",
+    return CheckResult(False, "; ".join(said) + "; TensorFlow does not see this machine’s GPU",
                 "install CUDA’s libraries with the extra gpu, or use --devices=cpu")  # fmt: skip
-  return Line(ok, "; ".join(said), "update the device’s driver, or use --devices=cpu")
+  return CheckResult(ok, "; ".join(said), "update the device’s driver, or use --devices=cpu")
 
 
-def training(arguments: argparse.Namespace) -> Line:
+def training(arguments: argparse.Namespace) -> CheckResult:
   """A few rounds of FedAvg on digits, through our own process and runtime."""
   import tasks
   from tff_momentum import algorithms, build_process, set_execution_context
@@ -105,10 +107,10 @@ def training(arguments: argparse.Namespace) -> Line:
   found = (
     f"30 rounds of fedavg on digits in {took:.1f} s: accuracy {accuracy:.2f} (expected: above 0.5)"
   )
-  return Line(accuracy > 0.5, found, INSTALL)
+  return CheckResult(accuracy > 0.5, found, INSTALL)
 
 
-def tff_worker(arguments: argparse.Namespace) -> Line:
+def tff_worker(arguments: argparse.Namespace) -> CheckResult:
   """TFF's own worker, which `--runtime=tff` needs, started and asked for a sum."""
   import numpy as np
   import tensorflow_federated as tff
@@ -123,19 +125,19 @@ def tff_worker(arguments: argparse.Namespace) -> Line:
   set_execution_context("tff")
   found = int(total([1, 2, 3]))
   took = time.perf_counter() - started
-  return Line(found == 6, f"started and summed 1, 2, 3 to {found} in {took:.1f} s",
+  return CheckResult(found == 6, f"started and summed 1, 2, 3 to {found} in {took:.1f} s",
               "reinstall tensorflow-federated, or use --runtime=inprocess")  # fmt: skip
 
 
-def ray(arguments: argparse.Namespace) -> Line:
+def ray(arguments: argparse.Namespace) -> CheckResult:
   """The cluster that --ray names; without it, only whether Ray is there."""
   try:
     version = importlib.metadata.version("ray")
   except importlib.metadata.PackageNotFoundError:
     fix = "install the extra: `uv sync --extra cluster`, or `pip install ray` as requirements.lock pins it"
-    return Line(not arguments.ray, "not installed; only --runtime=ray needs it", fix)
+    return CheckResult(not arguments.ray, "not installed; only --runtime=ray needs it", fix)
   if not arguments.ray:
-    return Line(True, f"{version} is installed; --ray=ADDRESS tries a cluster")
+    return CheckResult(True, f"{version} is installed; --ray=ADDRESS tries a cluster")
   import ray as ray_lib
 
   try:
@@ -144,13 +146,13 @@ def ray(arguments: argparse.Namespace) -> Line:
     nodes = sum(node["Alive"] for node in ray_lib.nodes())
     resources = ray_lib.cluster_resources()
   except (ConnectionError, ValueError, TimeoutError, RuntimeError) as error:
-    return Line(False, f"no cluster at {arguments.ray} ({str(error).splitlines()[0][:120]})",
+    return CheckResult(False, f"no cluster at {arguments.ray} ({str(error).splitlines()[0][:120]})",
                 "start one with `ray start --head`, and give its address")  # fmt: skip
   counts = f"{resources.get('CPU', 0):.0f} CPUs, {resources.get('GPU', 0):.0f} GPUs"
-  return Line(answers > 0, f"{version}, {arguments.ray}: {nodes} machines, {counts}")
+  return CheckResult(answers > 0, f"{version}, {arguments.ray}: {nodes} machines, {counts}")
 
 
-def data(arguments: argparse.Namespace) -> Line:
+def data(arguments: argparse.Namespace) -> CheckResult:
   """The data sets kept on this disk, and files that are broken or were left half done."""
   from tasks.data import folders
 
@@ -158,20 +160,22 @@ def data(arguments: argparse.Namespace) -> Line:
   if not folder.is_dir():
     missing = f"{folder} does not exist"
     if arguments.data_dir:
-      return Line(False, missing, "name the folder of the data sets, with tff/ and tfds/ in it")
-    return Line(True, f"none yet ({missing}); digits, quadratic and diabetes need none")
+      return CheckResult(
+        False, missing, "name the folder of the data sets, with tff/ and tfds/ in it"
+      )
+    return CheckResult(True, f"none yet ({missing}); digits, quadratic and diabetes need none")
   parts = [folder / name for name in ("tff", "tfds") if (folder / name).is_dir()]
   files = [path for part in parts for path in sorted(part.rglob("*")) if path.is_file()]
   broken = [str(path.relative_to(folder)) for path in files if _is_broken(path)]
   if broken:
-    return Line(
+    return CheckResult(
       False, f"{folder}: no SQLite file: {', '.join(broken)}", "delete it; a run fetches it again"
     )
   size = sum(path.stat().st_size for path in files) / GIGABYTE
   names = ", ".join(child.name for part in parts for child in sorted(part.iterdir())) or "none"
   half = sum(path.suffix in (".download", ".part") for path in files)
   more = f"; {half} half done, which the next run goes on with" if half else ""
-  return Line(True, f"{folder}: {size:.2f} GB in {len(files)} files ({names}){more}")
+  return CheckResult(True, f"{folder}: {size:.2f} GB in {len(files)} files ({names}){more}")
 
 
 def _is_broken(path: pathlib.Path) -> bool:
@@ -182,7 +186,7 @@ def _is_broken(path: pathlib.Path) -> bool:
     return file.read(16) != b"SQLite format 3\0"
 
 
-def disk(arguments: argparse.Namespace) -> Line:
+def disk(arguments: argparse.Namespace) -> CheckResult:
   """Room where runs and data are written."""
   from tasks.data import folders
 
@@ -195,15 +199,15 @@ def disk(arguments: argparse.Namespace) -> Line:
     free = shutil.disk_usage(there).free
     ok = ok and free >= LEAST_DISK
     said.append(f"{free / GIGABYTE:.1f} GB free {what}")
-  return Line(ok, ", ".join(said), "make room: runs and checkpoints want 2 GB or more")
+  return CheckResult(ok, ", ".join(said), "make room: runs and checkpoints want 2 GB or more")
 
 
-def memory(arguments: argparse.Namespace) -> Line:
+def memory(arguments: argparse.Namespace) -> CheckResult:
   """Memory that a run may still take."""
   free = free_memory()
   if free is None:
-    return Line(True, "unknown on this system")
-  return Line(
+    return CheckResult(True, "unknown on this system")
+  return CheckResult(
     free >= LEAST_MEMORY,
     f"{free / GIGABYTE:.1f} GB free",
     "end other programs; a run wants 2 GB or more",

@@ -1,7 +1,7 @@
 """Claims of the FedGBO paper: its global biased optimizer, server-side optimizers, and Mime."""
 
 from experiments.claim_trials.expectations import any_of, beats, best_differs, cheaper
-from experiments.claim_trials.protocol import Arm, Claim, Panel, Setting
+from experiments.claim_trials.protocol import Arm, Claim, Panel, TrialSetting
 
 OPTIMIZERS = {
   "SGDm": "sgdm(0.9, dampened=True)",
@@ -12,13 +12,13 @@ OPTIMIZERS = {
 # Adaptive optimizers' steps and those of undampened momentum are many times as long as SGD's.
 RATES = ("0.001", "0.003", "0.01", "0.03", "0.1", "0.3", "1")
 # 836 real writers, about 72 images each, of whom 10 take part in a round with one epoch.
-EMNIST = Setting(
+EMNIST = TrialSetting(
   "emnist", "EMNIST digits by writer, 2NN", "emnist_digits",
   ("--model=2nn", "--rounds_per_eval=4", "--diagnostics=flops", "--diagnostics_period=40"), rounds=80,
   grid={"client_learning_rate": RATES},
 )  # fmt: skip
 # Bags of 10,000 words, most of them absent; 699 users.
-TAGS = Setting(
+TAGS = TrialSetting(
   "tags", "Stack Exchange tags by user, logistic", "stackoverflow_tag",
   ("--rounds_per_eval=2", "--diagnostics=flops", "--diagnostics_period=10"), rounds=20,
   grid={"client_learning_rate": ("0.01", "0.1", "1", "10", "100")},
@@ -54,7 +54,7 @@ MIME = Panel(
 )
 
 ADAPTIVE = Panel(
-  Setting(
+  TrialSetting(
     "adaptive", "EMNIST digits by writer, 2NN", "emnist_digits",
     ("--model=2nn", "--rounds_per_eval=4"), rounds=40,
     grid={"client_learning_rate": ("0.03", "0.1", "0.3"), "server_learning_rate": ("0.01", "0.1", "1", "3")},

@@ -1,10 +1,10 @@
 """Claims of the FedGLOMO paper: global and local momentum with compressed uploads."""
 
 from experiments.claim_trials.expectations import at_least, beats, cheaper
-from experiments.claim_trials.protocol import Arm, Claim, Panel, Setting
+from experiments.claim_trials.protocol import Arm, Claim, Panel, TrialSetting
 
 # The paper has 50 clients, 25 a round, ten steps on batches of 256.
-TWO_CLASSES = Setting(
+TWO_CLASSES = TrialSetting(
   "two_classes", "Fashion-MNIST, two classes a client, MLP", "fashion_mnist",
   ("--num_clients=50", "--clients_per_round=10", "--client_steps_per_round=5", "--client_batch_size=32",
    "--max_examples_per_client=200", "--weight_decay=0.0001", "--rounds_per_eval=3"), rounds=60,

@@ -1,14 +1,14 @@
 """Claims of the FedGM paper: general server momentum, in stages, and without waiting for anybody."""
 
 from experiments.claim_trials.expectations import at_least, beats, sooner
-from experiments.claim_trials.protocol import Arm, Claim, Panel, Setting
+from experiments.claim_trials.protocol import Arm, Claim, Panel, TrialSetting
 
 MIXED = ("--alpha=0.5", "--client_learning_rate=0.1")
 SEEDS = (1, 2, 3, 4, 5)
 MOMENTUM = {"beta": ("0.7", "0.9"), "nu": ("0.7", "0.9")}
 
 SERVER = Panel(
-  Setting(
+  TrialSetting(
     "server", "digits, α = 0.5", "digits",
     (*MIXED, "--client_epochs_per_round=4", "--rounds_per_eval=5"), rounds=200,
     grid={"server_learning_rate": ("0.5", "1", "2", "4", "8", "16")}, seeds=SEEDS,
@@ -22,7 +22,7 @@ SERVER = Panel(
 )  # fmt: skip
 # the FedGM paper 6.2: η = 2, 1 and 0.5, one after the other, against each for the whole run.
 STAGES = Panel(
-  Setting(
+  TrialSetting(
     "stages", "digits, α = 0.5", "digits",
     (*MIXED, "--client_epochs_per_round=4", "--rounds_per_eval=5"), rounds=200, grid={}, seeds=SEEDS,
   ),
@@ -36,9 +36,9 @@ STAGES = Panel(
 )  # fmt: skip
 
 
-def _five(name: str, label: str, work: tuple[str, ...], rates: tuple[str, ...]) -> Setting:
+def _five(name: str, label: str, work: tuple[str, ...], rates: tuple[str, ...]) -> TrialSetting:
   """Five clients a step of the server; ten seeds, none of which was seen when this was written."""
-  return Setting(
+  return TrialSetting(
     name, f"digits, α = 0.5, {label}", "digits",
     (*MIXED, "--clients_per_round=5", "--rounds_per_eval=2", *work), rounds=150,
     grid={"server_learning_rate": rates}, seeds=tuple(range(11, 21)),

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from experiments.claim_trials.protocol import Arm, Claim, Panel, Results
-from experiments.reports import contents, figures, measures, palette
+from experiments.reports import figures, measures, palette, result_tables
 
 COLUMNS = 3
 X_LABELS = {
@@ -19,7 +19,11 @@ X_LABELS = {
   "upload": "Bytes uploaded (all clients)",
   "flops": "FLOPs (all clients)",
 }
-SHOW = {"bytes": contents.show_bytes, "upload": contents.show_bytes, "flops": contents.show_flops}
+SHOW = {
+  "bytes": result_tables.show_bytes,
+  "upload": result_tables.show_bytes,
+  "flops": result_tables.show_flops,
+}
 
 
 def draw(claim: Claim, found: Results) -> plt.Figure:

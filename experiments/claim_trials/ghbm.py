@@ -1,15 +1,15 @@
 """Claims of the GHBM paper: generalised heavy-ball momentum."""
 
 from experiments.claim_trials.expectations import at_least, beats, cheaper, close
-from experiments.claim_trials.protocol import RATES, Arm, Claim, Panel, Setting
+from experiments.claim_trials.protocol import RATES, Arm, Claim, Panel, TrialSetting
 
 COMMON = ("--client_epochs_per_round=4", "--rounds_per_eval=5")
 SEEDS = (1, 2, 3)
 
 
-def _digits(name: str, label: str, alpha: str) -> Setting:
+def _digits(name: str, label: str, alpha: str) -> TrialSetting:
   """Digits over 100 clients, 10 of them a round: C = 0.1, about eight local steps."""
-  return Setting(
+  return TrialSetting(
     name, f"digits, {label}", "digits", (f"--alpha={alpha}", *COMMON), rounds=200,
     grid={"client_learning_rate": (*RATES, "1")}, seeds=SEEDS,
   )  # fmt: skip
@@ -33,7 +33,7 @@ MILD = Panel(_digits("mild", "α = 0.5", "0.5"), CORE)
 IID = Panel(_digits("iid", "IID (α = 10,000)", "10000"), CORE)
 COST = Panel(ONE_CLASS, (*CORE, Arm("Mime", "mime")))
 
-RARE = Setting(
+RARE = TrialSetting(
   "rare", "digits, α = 0, 2 of 200 clients", "digits",
   ("--alpha=0", "--num_clients=200", "--clients_per_round=2", *COMMON), rounds=200,
   seeds=SEEDS,

@@ -14,10 +14,10 @@ from experiments.reports import measures
 from experiments.runs import reader
 from experiments.runs.reader import Run
 from experiments.sweeps import signatures
-from experiments.sweeps.cells import Cell, Entry, cells_of
-from experiments.sweeps.driver import Sweep
 from experiments.sweeps.grids import Grid
-from experiments.sweeps.processes import LocalPool
+from experiments.sweeps.local_pool import LocalPool
+from experiments.sweeps.scheduler import Sweep
+from experiments.sweeps.search_space import SearchSpace, SweepRun, runs_of
 
 TUNING_SEED = 0
 RATES = ("0.01", "0.03", "0.1", "0.3")
@@ -25,7 +25,7 @@ QUICK_SHARE = 10  # of the rounds, with --quick
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
+class TrialSetting:
   """A task and how it is run.
 
   Attributes:
@@ -69,7 +69,7 @@ class Arm:
 class Panel:
   """Methods that are compared in one setting."""
 
-  setting: Setting
+  setting: TrialSetting
   arms: tuple[Arm, ...]
 
 
@@ -148,35 +148,36 @@ def quick(panel: Panel) -> Panel:
 def run(panels: Sequence[Panel], folder: pathlib.Path, data_dir: str | None, jobs: int) -> Results:
   """Runs, or goes on with, all that the panels need."""
   methods = {
-    (p.setting.name, arm.label): _entry(p.setting, arm, data_dir) for p in panels for arm in p.arms
+    (p.setting.name, arm.label): _search_space(p.setting, arm, data_dir)
+    for p in panels
+    for arm in p.arms
   }
-  tuning = {key: cells_of([_with_seeds(entry, (TUNING_SEED,))]) for key, entry in methods.items()}
-  several = [cells for cells in tuning.values() if len(cells) > 1]
+  tuning = {key: runs_of([_with_seeds(space, (TUNING_SEED,))]) for key, space in methods.items()}
+  several = [runs for runs in tuning.values() if len(runs) > 1]
   _sweep(folder / "tuning", itertools.chain.from_iterable(several), jobs)
   chosen = {
-    key: _best(folder / "tuning", cells) if len(cells) > 1 else cells[0]
-    for key, cells in tuning.items()
+    key: _best(folder / "tuning", runs) if len(runs) > 1 else runs[0]
+    for key, runs in tuning.items()
   }
   seeds = {(p.setting.name, arm.label): p.setting.seeds for p in panels for arm in p.arms}
   final = {
-    key: cells_of([_with_seeds(_fixed(methods[key], cell.values), seeds[key])])
-    for key, cell in chosen.items()
+    key: runs_of([_with_seeds(_fixed(methods[key], run.values), seeds[key])])
+    for key, run in chosen.items()
   }
   _sweep(folder / "seeds", itertools.chain.from_iterable(final.values()), jobs)
   return Results(
     {
-      key: [reader.read(folder / "seeds" / cell.name) for cell in cells]
-      for key, cells in final.items()
+      key: [reader.read(folder / "seeds" / run.name) for run in runs] for key, runs in final.items()
     },
-    {key: cell.values for key, cell in chosen.items()},
-    {key: _edges(methods[key], cell.values) for key, cell in chosen.items()},
+    {key: run.values for key, run in chosen.items()},
+    {key: _edges(methods[key], run.values) for key, run in chosen.items()},
   )
 
 
-def _entry(setting: Setting, arm: Arm, data_dir: str | None) -> Entry:
+def _search_space(setting: TrialSetting, arm: Arm, data_dir: str | None) -> SearchSpace:
   where = (f"--data_dir={data_dir}",) if setting.needs_data else ()
   grids = {**setting.grid, **arm.grid}
-  return Entry(
+  return SearchSpace(
     label=f"{setting.name}.{arm.label}",
     task=setting.task,
     algo=arm.algo,
@@ -189,21 +190,21 @@ def _entry(setting: Setting, arm: Arm, data_dir: str | None) -> Entry:
   )  # fmt: skip
 
 
-def _with_seeds(entry: Entry, seeds: tuple[int, ...]) -> Entry:
-  return dataclasses.replace(entry, seeds=seeds)
+def _with_seeds(space: SearchSpace, seeds: tuple[int, ...]) -> SearchSpace:
+  return dataclasses.replace(space, seeds=seeds)
 
 
-def _fixed(entry: Entry, values: Mapping[str, str]) -> Entry:
+def _fixed(space: SearchSpace, values: Mapping[str, str]) -> SearchSpace:
   grids = tuple(
     dataclasses.replace(grid, values=(values[grid.name],))
-    for grid in entry.grids
+    for grid in space.grids
     if grid.name in values
   )
-  return dataclasses.replace(entry, grids=grids)
+  return dataclasses.replace(space, grids=grids)
 
 
-def _sweep(folder: pathlib.Path, cells: "itertools.chain[Cell]", jobs: int) -> None:
-  wanted = list({cell.name: cell for cell in cells}.values())
+def _sweep(folder: pathlib.Path, runs: "itertools.chain[SweepRun]", jobs: int) -> None:
+  wanted = list({run.name: run for run in runs}.values())
   pool = LocalPool(jobs)
   try:
     sweep = Sweep(folder, wanted, pool, None, {"of": "experiments/claims.py"})
@@ -218,16 +219,16 @@ def _sweep(folder: pathlib.Path, cells: "itertools.chain[Cell]", jobs: int) -> N
     )
 
 
-def _best(folder: pathlib.Path, cells: Sequence[Cell]) -> Cell:
+def _best(folder: pathlib.Path, runs: Sequence[SweepRun]) -> SweepRun:
   """The point of a grid with the best final value; one that diverged comes last."""
-  found = {cell.name: reader.read(folder / cell.name) for cell in cells}
+  found = {run.name: reader.read(folder / run.name) for run in runs}
   metric = measures.main_metric(list(found.values()))
-  return min(cells, key=lambda cell: measures.rank([found[cell.name]], metric))
+  return min(runs, key=lambda run: measures.rank([found[run.name]], metric))
 
 
-def _edges(entry: Entry, values: Mapping[str, str]) -> list[str]:
+def _edges(space: SearchSpace, values: Mapping[str, str]) -> list[str]:
   return [
     grid.name
-    for grid in entry.grids
+    for grid in space.grids
     if len(grid.values) > 2 and values.get(grid.name) in (grid.values[0], grid.values[-1])
   ]

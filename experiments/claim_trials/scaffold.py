@@ -1,7 +1,7 @@
 """Claims of the SCAFFOLD paper on SCAFFOLD: similarity, G, and few clients."""
 
 from experiments.claim_trials.expectations import beats, same_in, steady
-from experiments.claim_trials.protocol import Arm, Claim, Panel, Setting
+from experiments.claim_trials.protocol import Arm, Claim, Panel, TrialSetting
 
 FEDAVG, SCAFFOLD = Arm("FedAvg", "fedavg"), Arm("SCAFFOLD", "scaffold")
 
@@ -9,7 +9,7 @@ FEDAVG, SCAFFOLD = Arm("FedAvg", "fedavg"), Arm("SCAFFOLD", "scaffold")
 def _sorted(similarity: int, clients: int, *arms: Arm) -> Panel:
   """Sorted by label, logistic regression: the slides have EMNIST balanced, ten epochs, 20 of 100 clients."""
   return Panel(
-    Setting(
+    TrialSetting(
       f"similar_{similarity}_{clients}", f"similarity {similarity} %, {clients} of 100 clients",
       "tfds:fashion_mnist",
       (f"--partition=similarity:{similarity}", "--model=logistic", f"--clients_per_round={clients}",
@@ -23,7 +23,7 @@ def _sorted(similarity: int, clients: int, *arms: Arm) -> Panel:
 def _quadratic(dissimilarity: int) -> Panel:
   """Everybody takes part, ten full-gradient steps: what is left is the drift."""
   return Panel(
-    Setting(
+    TrialSetting(
       f"quadratic_{dissimilarity}", f"quadratic, G = {dissimilarity}", "quadratic",
       (f"--task_set=gradient_dissimilarity={dissimilarity}", "--num_clients=10",
        "--clients_per_round=10", "--rounds_per_eval=5"),

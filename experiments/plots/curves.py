@@ -1,57 +1,61 @@
-#!/usr/bin/env python3
-"""Draws one column of several runs in one picture, a line for each run.
+"""One column of several runs against rounds, a line for each run."""
 
-    python experiments/plots/curves.py "beta 0=runs/fedgbo_0" "beta 0.9=runs/fedgbo_0.9" \
-        --column=diagnostics/cosine --output=cosine.png
-
-Unlike report.py it chooses nothing: no best hyperparameters, no mean over seeds. Runs with one label share
-its colour. TensorFlow is not needed.
-"""
-
-import argparse
-import os
 import pathlib
-import sys
+from collections.abc import Sequence
+from typing import NamedTuple
 
-# This folder's own modules must not be taken for libraries of the same name.
-if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
-  del sys.path[0]
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+import numpy as np
+
+from experiments.reports import palette
+from experiments.reports.figures import COLUMN_LABELS, RC, X_LABELS, plain, plt
+from experiments.runs import reader
 
 
-def main(argv: list[str]) -> int:
-  """Draws the picture; returns 2 where a run or the column is not there."""
-  parser = argparse.ArgumentParser(
-    prog="curves.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+class RunCurve(NamedTuple):
+  """The finite values of a run's column, and the rounds in which they were measured."""
+
+  label: str
+  rounds: np.ndarray
+  values: np.ndarray
+
+
+def read(text: str, column: str) -> RunCurve:
+  """Reads the column of a run given as `[LABEL=]FOLDER`; the default label is the folder's name.
+
+  Raises:
+    ValueError: if the folder holds no finished run, or the run has no such column.
+  """
+  label, _, folder = text.rpartition("=")
+  runs, problems = reader.read_all([folder])
+  if problems or not runs:
+    raise ValueError(problems[0] if problems else f"{folder} holds no run.")
+  columns = runs[0].columns
+  if column not in columns:
+    present = ", ".join(name for name in columns if not name.startswith("seconds/"))
+    raise ValueError(f"{folder} has no column {column}; it has {present}.")
+  finite = np.isfinite(columns[column])
+  return RunCurve(
+    label or pathlib.Path(folder).name, columns["round"][finite], columns[column][finite]
   )
-  parser.add_argument("runs", nargs="+", metavar="[LABEL=]RUN", help="run folders, maybe labelled")
-  parser.add_argument("--column", required=True, help="a column of metrics.csv")
-  parser.add_argument("--output", required=True, metavar="FILE", help="a .png or .svg file")
-  parser.add_argument("--title", default="", help="over the picture")
-  parser.add_argument("--log", action="store_true", help="a logarithmic scale")
-  arguments = parser.parse_args(argv)
-  from experiments.reports import figures
-  from experiments.runs import reader
-
-  lines = []
-  for text in arguments.runs:
-    label, _, folder = text.rpartition("=")
-    found, problems = reader.read_all([folder])
-    if problems or not found:
-      print(f"curves.py: {problems[0] if problems else f'{folder} holds no run'}", file=sys.stderr)
-      return 2
-    if arguments.column not in found[0].columns:
-      there = ", ".join(c for c in found[0].columns if not c.startswith("seconds/"))
-      print(
-        f"curves.py: {folder} has no column {arguments.column}; it has {there}.", file=sys.stderr
-      )
-      return 2
-    lines.append((label or pathlib.Path(folder).name, found[0].columns))
-  drawn = figures.run_curves(lines, arguments.column, arguments.title, log=arguments.log)
-  drawn.savefig(arguments.output, bbox_inches="tight", dpi=130)
-  print(arguments.output)
-  return 0
 
 
-if __name__ == "__main__":
-  sys.exit(main(sys.argv[1:]))
+def draw(curves: Sequence[RunCurve], column: str, title: str, *, log: bool) -> plt.Figure:
+  """Draws the curves; runs with the same label look the same."""
+  with plt.rc_context(RC):
+    figure, axes = plt.subplots(figsize=(6.6, 3.9))
+    labels = list(dict.fromkeys(curve.label for curve in curves))
+    for label, rounds, values in curves:
+      number = labels.index(label)
+      style = {"color": palette.COLOURS[number % len(palette.COLOURS)],
+               "linestyle": palette.DASHES[number % len(palette.DASHES)]}  # fmt: skip
+      axes.plot(rounds, values, label=plain(label), **style)
+    axes.set_xlabel(X_LABELS["rounds"])
+    axes.set_ylabel(plain(COLUMN_LABELS.get(column, column)))
+    axes.set_yscale("log" if log else "linear")
+    if not log and all((curve.values >= 0).all() for curve in curves):
+      axes.set_ylim(bottom=0)
+    axes.set_title(plain(title))
+    by_label = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    axes.legend(by_label.values(), by_label.keys(), loc="center left", bbox_to_anchor=(1.01, 0.5),
+                handlelength=3.4)  # fmt: skip
+  return figure

@@ -1,7 +1,7 @@
-"""Two quadratic clients in the plane: how algorithms move over the loss surface, and a picture of it."""
+"""Client drift: the paths of algorithms over the loss surface of two quadratic clients in the plane."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,29 +15,29 @@ from tff_momentum.diagnostics.drift import LockStep
 from tff_momentum.processes.process import ClientInput, build_process
 from tff_momentum.registry import ALGORITHMS
 
-# A row for each client: its curvature along the two axes, and its own optimum.
+# One row per client: its curvature along the two axes, and its optimum.
 CURVATURE = np.array([[3.0, 0.3], [0.3, 1.5]])
 OPTIMA = np.array([[-1.4, -0.8], [1.4, 0.8]])
 OPTIMUM = (CURVATURE * OPTIMA).sum(axis=0) / CURVATURE.sum(axis=0)  # of f, the mean of the two
 START = np.array([-1.2, 2.0])
-# What builders are told, where they ask; at a momentum of 0.9 the plane would be left at once.
-TOLD = {"num_clients": 2, "participation": 1.0, "total_examples": 2, "beta": 0.5, "tau": 2,
-        "optimizer": "sgdm(0.5)"}  # fmt: skip
+# Arguments for the builders that take them. A momentum of 0.9 would leave the plotted region immediately.
+ARGUMENTS = {"num_clients": 2, "participation": 1.0, "total_examples": 2, "beta": 0.5, "tau": 2,
+             "optimizer": "sgdm(0.5)"}  # fmt: skip
 
 
 class Paths(NamedTuple):
-  """The server's models, and in turns the two clients' models of each round."""
+  """The server's model after each round; the local models of each round, client 1 then client 2."""
 
   server: list[np.ndarray]
   local: list[list[np.ndarray]]
 
 
-def walk(name: str, rate: float, steps: int, rounds: int) -> Paths:
-  """Trains an algorithm, both clients in every round, with this client learning rate."""
+def train(name: str, rate: float, steps: int, rounds: int) -> Paths:
+  """Trains an algorithm with both clients in every round."""
   known = ALGORITHMS[name].hyperparameters
-  told = {**TOLD, "client_learning_rate": rate}
+  arguments = {**ARGUMENTS, "client_learning_rate": rate}
   algorithm = algorithms.builder(name)(
-    **{key: value for key, value in told.items() if key in known}
+    **{key: value for key, value in arguments.items() if key in known}
   )
   model = quadratic_model(OPTIMUM, START)
   process = build_process(algorithm, model, work=LocalWork(steps=steps))
@@ -46,7 +46,7 @@ def walk(name: str, rate: float, steps: int, rounds: int) -> Paths:
   paths = Paths([START], [])
 
   def clients() -> list[ClientInput]:
-    linear = CURVATURE * (OPTIMUM - OPTIMA)  # so that client i is least at its own optimum
+    linear = CURVATURE * (OPTIMUM - OPTIMA)  # client i is minimal at its own optimum
     rows = zip(CURVATURE.astype(np.float32), linear.astype(np.float32), strict=True)
     return [
       ClientInput(
@@ -67,11 +67,11 @@ def walk(name: str, rate: float, steps: int, rounds: int) -> Paths:
   return paths
 
 
-def draw(paths: Mapping[str, Paths]) -> Any:
-  """One panel for each algorithm: contours of f, the clients' local steps, the server's models."""
+def draw(paths: Mapping[str, Paths]) -> plt.Figure:
+  """Draws one panel per algorithm: contours of f, the clients' local steps, the server's models."""
   x, y = np.meshgrid(np.linspace(-2.1, 2.1, 300), np.linspace(-1.6, 2.4, 300))
   points = np.stack([x, y], axis=-1) - OPTIMUM
-  f = (CURVATURE.mean(axis=0) * points**2).sum(axis=-1) / 2  # above its least value
+  f = (CURVATURE.mean(axis=0) * points**2).sum(axis=-1) / 2  # minus its minimum
   with plt.rc_context(RC):
     figure, axes = plt.subplots(
       1, len(paths), figsize=(3.7 * len(paths), 3.9), sharey=True, squeeze=False

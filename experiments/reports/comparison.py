@@ -1,7 +1,8 @@
-"""Sorts runs into settings (compared within), methods (compared) and cells (how they were tuned).
+"""Groups runs into settings, the methods compared in each setting, and each method's configurations.
 
-Runs of one cell differ in the seed alone. A method is an algorithm and those of its choices that are words,
-not numbers: `fedgbo (optimizer=adam)`. Its numbers are tuned: the best cell stands for the method.
+The runs of one configuration differ only in the seed. A method is an algorithm together with its non-numeric
+hyperparameters, as in `fedgbo (optimizer=adam)`. Its numeric hyperparameters are tuned: the best
+configuration represents the method.
 """
 
 import dataclasses
@@ -11,7 +12,7 @@ from typing import Any
 
 from experiments.cli.flags import TASK_FLAGS
 from experiments.reports import measures
-from experiments.reports.names import spelled
+from experiments.reports.algorithm_names import spelled
 from experiments.runs.reader import Run
 from tff_momentum.registry import ALGORITHMS
 
@@ -23,7 +24,7 @@ CIRCUMSTANCES = ("async", "max_staleness", "stale", "think_time", "availability"
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
+class Configuration:
   """Runs that differ in the seed alone, and the numbers they were tuned to."""
 
   tuned: Mapping[str, Any]
@@ -37,13 +38,13 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-  """An algorithm with its choices of words; `best` is the cell that stands for it."""
+  """An algorithm with its choices of words; `best` is the configuration that stands for it."""
 
   algo: str
   variant: int
   label: str
-  cells: Sequence[Cell]
-  best: Cell
+  configurations: Sequence[Configuration]
+  best: Configuration
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,16 +164,20 @@ def _methods(runs: Sequence[Run], metric: measures.Metric) -> list[Method]:
     shown = varying([_words(run) for run in members])
     groups = _group(members, lambda run: _frozen(_words(run)))
     for variant, same in enumerate(groups.values()):
-      cells = [
-        Cell(_tuned(cell[0]), sorted(cell, key=lambda run: run.config["seed"]))
-        for cell in _group(same, lambda run: _frozen(_tuned(run))).values()
+      configurations = [
+        Configuration(
+          _tuned(configuration[0]), sorted(configuration, key=lambda run: run.config["seed"])
+        )
+        for configuration in _group(same, lambda run: _frozen(_tuned(run))).values()
       ]
       chosen = {name: _words(same[0]).get(name, "default") for name in shown}
       label = spelled(algo)
       if chosen:
         label += f" ({', '.join(f'{k}={v}' for k, v in chosen.items())})"
-      best = min(cells, key=lambda cell: measures.rank(cell.runs, metric))
-      methods.append(Method(algo, variant, label, cells, best))
+      best = min(
+        configurations, key=lambda configuration: measures.rank(configuration.runs, metric)
+      )
+      methods.append(Method(algo, variant, label, configurations, best))
   return sorted(methods, key=catalogue_order)
 
 

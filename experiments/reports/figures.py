@@ -1,7 +1,7 @@
 """The figures: curves with bands over seeds, bars, heat maps. matplotlib without a display."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from experiments.reports import contents, measures, palette
+from experiments.reports import measures, palette, result_tables
 from experiments.reports.comparison import Method, Setting
 
 RC: Any = {
@@ -85,7 +85,7 @@ def metric_curves(setting: Setting, what: str) -> Figure | None:
   title = f"{setting.metric.name.capitalize()} against {_axis_word(what)}"
   seeds = max(len(m.best.runs) for m in setting.methods)
   said = f"Mean and one standard deviation over {seeds} seeds." if seeds > 1 else "One seed."
-  if contents.baseline(setting):
+  if result_tables.baseline(setting):
     said += " The thin line is FedAvg’s final value."
   if what == "seconds":
     said += " The first round includes the time to build the computation; evaluation is left out."
@@ -106,30 +106,6 @@ def column_curves(setting: Setting, column: str) -> Figure | None:
   return Figure(name, title, said, alt(title, setting), drawn) if drawn else None
 
 
-def run_curves(
-  lines: Sequence[tuple[str, Mapping[str, np.ndarray]]], column: str, title: str, *, log: bool
-) -> plt.Figure:
-  """A column of single runs, (label, columns) each, against rounds; runs of one label look the same."""
-  with plt.rc_context(RC):
-    figure, axes = plt.subplots(figsize=(6.6, 3.9))
-    labels = list(dict.fromkeys(label for label, _ in lines))
-    for label, columns in lines:
-      there, number = np.isfinite(columns[column]), labels.index(label)
-      look = {"color": palette.COLOURS[number % len(palette.COLOURS)],
-              "linestyle": palette.DASHES[number % len(palette.DASHES)]}  # fmt: skip
-      axes.plot(columns["round"][there], columns[column][there], label=plain(label), **look)
-    axes.set_xlabel(X_LABELS["rounds"])
-    axes.set_ylabel(plain(COLUMN_LABELS.get(column, column)))
-    axes.set_yscale("log" if log else "linear")
-    if not log and min(np.nanmin(columns[column]) for _, columns in lines) >= 0:
-      axes.set_ylim(bottom=0)
-    axes.set_title(plain(title))
-    named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    axes.legend(named.values(), named.keys(), loc="center left", bbox_to_anchor=(1.01, 0.5),
-                handlelength=3.4)  # fmt: skip
-  return figure
-
-
 def communication_bars(setting: Setting) -> Figure | None:
   """Bytes down and up of a client in a round, by method."""
   sizes = [(m, s) for m in setting.methods if (s := measures.bytes_per_client(m.best.runs))]
@@ -143,12 +119,16 @@ def communication_bars(setting: Setting) -> Figure | None:
       axes.barh(i, down, color=colour, height=0.62)
       axes.barh(i, up, left=down, color="white", edgecolor=colour, hatch="////", height=0.62)
       axes.text(
-        down + up + 0.01 * largest, i, contents.show_bytes(down + up), va="center", fontsize=10.5
+        down + up + 0.01 * largest,
+        i,
+        result_tables.show_bytes(down + up),
+        va="center",
+        fontsize=10.5,
       )
     axes.set_yticks(range(len(sizes)), [plain(m.label) for m, _ in sizes])
     axes.invert_yaxis()
     axes.set_xlim(0, 1.16 * largest)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: contents.show_bytes(v)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: result_tables.show_bytes(v)))
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("Per client and round: down (solid), up (hatched)")
@@ -186,7 +166,7 @@ def _curves(
         line = measures.smoothed(line, window)
       _draw_line(axes, method, x, line.mean * factor, line.std * factor)
     _limit(axes, lines, factor, rising=target and setting.metric.larger_is_better)
-    reference = contents.baseline(setting) if target else None
+    reference = result_tables.baseline(setting) if target else None
     if reference:
       level = measures.final_spread(reference.best.runs, setting.metric).mean * factor
       axes.axhline(level, color="#777777", linewidth=0.9, zorder=1)
@@ -241,7 +221,7 @@ def _format_x(axes: Axes, what: str) -> None:
   axes.set_xlim(left=0)
   shown: dict[str, Callable[[float], str]] = {
     "rounds": lambda v: f"{v:,.0f}",
-    "bytes": contents.show_bytes,
+    "bytes": result_tables.show_bytes,
     "seconds": lambda v: f"{v:g} s",
     "virtual": lambda v: f"{v:g} s",
   }

@@ -6,16 +6,23 @@ from typing import Any, NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 
-from experiments.reports import contents, measures
-from experiments.reports.comparison import Cell, Method, Setting, by_task, sorted_values, varying
+from experiments.reports import measures, result_tables
+from experiments.reports.comparison import (
+  Configuration,
+  Method,
+  Setting,
+  by_task,
+  sorted_values,
+  varying,
+)
 from experiments.reports.figures import RC, Figure, plain, tick
 
 
 class _Point(NamedTuple):
-  """A cell, with its setting's values among the coordinates."""
+  """A configuration, with its setting's values among the coordinates."""
 
   values: Mapping[str, Any]
-  cell: Cell
+  configuration: Configuration
   setting: Setting
 
 
@@ -32,8 +39,8 @@ def heat_maps(settings: Sequence[Setting]) -> Iterator[Figure]:
 
 
 def _points(setting: Setting, method: Method | None) -> Iterator[_Point]:
-  for cell in method.cells if method else ():
-    yield _Point({**setting.values, **cell.tuned}, cell, setting)
+  for configuration in method.configurations if method else ():
+    yield _Point({**setting.values, **configuration.tuned}, configuration, setting)
 
 
 def _heat_map(label: str, points: Sequence[_Point]) -> Iterator[Figure]:
@@ -48,11 +55,11 @@ def _heat_map(label: str, points: Sequence[_Point]) -> Iterator[Figure]:
   ys = sorted_values([point.values.get(y_name) for point in points])
   table = np.full((len(ys), len(xs)), np.nan)
   texts = np.full(table.shape, "", dtype=object)
-  for values, cell, where in points:
+  for values, configuration, where in points:
     at = (ys.index(values.get(y_name)), xs.index(values.get(x_name)))
-    texts[at] = contents.final_text(cell, where).replace(" ± ", "\n± ")
-    if not cell.diverged:
-      table[at] = measures.final_spread(cell.runs, where.metric).mean * where.metric.factor
+    texts[at] = result_tables.final_text(configuration, where).replace(" ± ", "\n± ")
+    if not configuration.diverged:
+      table[at] = measures.final_spread(configuration.runs, where.metric).mean * where.metric.factor
   title = f"Final {setting.metric.name} of {label}"
   over = " and ".join(names)
   yield Figure(

@@ -1,6 +1,7 @@
 """The numbers of a report: final values, mean curves over seeds, and costs to reach FedAvg's level.
 
-A cell here is the list of its runs, which differ in the seed alone. `std` is that of a sample (n − 1).
+A configuration is passed as the list of its runs, which differ only in the seed. `std` is the sample
+standard deviation (n − 1).
 """
 
 import dataclasses
@@ -68,7 +69,7 @@ class Spread(NamedTuple):
   std: float
 
 
-class Cost(NamedTuple):
+class CostToTarget(NamedTuple):
   """What it took to reach a target; None where it was not measured."""
 
   reached: bool
@@ -125,12 +126,12 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def final_spread(runs: Sequence[Run], metric: Metric) -> Spread:
-  """The final value of a cell."""
+  """The final value of a configuration."""
   return spread([final(run, metric.column) for run in runs])
 
 
 def rank(runs: Sequence[Run], metric: Metric) -> tuple[bool, float]:
-  """Sorts cells, the best first: those with a diverged run come last."""
+  """Sorts configurations, the best first: those with a diverged run come last."""
   if any(run.diverged for run in runs):
     return True, 0.0
   value = final_spread(runs, metric).mean
@@ -195,7 +196,9 @@ def first_round_at(runs: Sequence[Run], metric: Metric, target: float) -> float 
   return float(hits[0]) if hits else None
 
 
-def cost_to_target(runs: Sequence[Run], metric: Metric, target: float, *, baseline: bool) -> Cost:
+def cost_to_target(
+  runs: Sequence[Run], metric: Metric, target: float, *, baseline: bool
+) -> CostToTarget:
   """What it takes to reach the target, by the three steps of the GHBM paper's appendix C.3.
 
   The whole run's bytes, FLOPs and training time, times r/T: r is the first round at the target, or T
@@ -207,7 +210,7 @@ def cost_to_target(runs: Sequence[Run], metric: Metric, target: float, *, baseli
   rounds = float(budget) if baseline or hit is None else hit
   totals = {w: spent(runs, w, np.array([budget])) for w in ("bytes", "flops", "seconds")}
   used = {w: None if t is None else float(t[0]) * rounds / budget for w, t in totals.items()}
-  return Cost(baseline or hit is not None, rounds, **used)
+  return CostToTarget(baseline or hit is not None, rounds, **used)
 
 
 def bytes_per_client(runs: Sequence[Run]) -> tuple[float, float] | None:

@@ -5,9 +5,9 @@ import dataclasses
 import html
 from collections.abc import Iterable, Sequence
 
-from experiments.reports import contents, measures
+from experiments.reports import measures, result_tables
 from experiments.reports.comparison import Setting, shown
-from experiments.reports.tables import Table, folded, to_html
+from experiments.reports.table_formats import Table, folded, to_html
 from experiments.runs.reader import Run
 
 STYLE = """
@@ -114,11 +114,11 @@ def _headline(setting: Setting) -> str:
   if not fine:
     return ""
   best = min(fine, key=lambda m: measures.rank(m.best.runs, setting.metric))
-  value = contents.final_text(best.best, setting) + (
+  value = result_tables.final_text(best.best, setting) + (
     " %" if setting.metric.larger_is_better else ""
   )
   said = f"best final {setting.metric.name}: {best.label}"
-  reference = contents.baseline(setting)
+  reference = result_tables.baseline(setting)
   if reference and best is not reference:
     target = measures.final_spread(reference.best.runs, setting.metric).mean
     cost = measures.cost_to_target(best.best.runs, setting.metric, target, baseline=False)

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 
-from experiments.reports import contents, figures, heatmaps, trends, virtual_time
+from experiments.reports import figures, heatmaps, result_tables, trends, virtual_time
 from experiments.reports.comparison import Setting
 from experiments.reports.page import Picture, Section, page
-from experiments.reports.tables import Table, to_latex, to_markdown
+from experiments.reports.table_formats import Table, to_latex, to_markdown
 from experiments.runs.folder import write_atomically
 
 # Columns that are no diagnostics: they have figures or tables of their own, or say nothing over rounds.
@@ -61,7 +61,7 @@ class _Folder:
 def write(output: str, settings: Sequence[Setting], left_out: Sequence[str]) -> str:
   """Writes everything to the output folder; returns where it is, in words."""
   folder = _Folder(pathlib.Path(output))
-  final = folder.table(contents.final_table(settings), "")
+  final = folder.table(result_tables.final_table(settings), "")
   sections = []
   for setting in settings:
     pictures = [folder.picture(figure, setting.label) for figure in _figures(setting)]
@@ -69,7 +69,13 @@ def write(output: str, settings: Sequence[Setting], left_out: Sequence[str]) -> 
     sections.append(Section(setting, pictures, tables))
   across = [*trends.trends(settings), *heatmaps.heat_maps(settings)]
   heat = [folder.picture(figure, "") for figure in across]
-  runs = [run for s in settings for m in s.methods for cell in m.cells for run in cell.runs]
+  runs = [
+    run
+    for s in settings
+    for m in s.methods
+    for configuration in m.configurations
+    for run in configuration.runs
+  ]
   write_atomically(folder.path / "index.html", page(final, sections, heat, runs, left_out))
   counted = f"{len(runs)} run{'s' * (len(runs) > 1)}"
   return (
@@ -103,6 +109,10 @@ def _diagnostics(setting: Setting) -> list[str]:
 
 
 def _tables(setting: Setting) -> Iterable[Table]:
-  made = [contents.cost_table(setting), contents.peak_table(setting), contents.communication_table(setting),
-          contents.cells_table(setting)]  # fmt: skip
+  made = [
+    result_tables.cost_table(setting),
+    result_tables.peak_table(setting),
+    result_tables.communication_table(setting),
+    result_tables.configurations_table(setting),
+  ]
   return [table for table in made if table is not None]

@@ -21,7 +21,7 @@ IMPORTED = [
 ]
 
 
-class Process:
+class ForkedRun:
   """A warm run of `run.py`, with what `subprocess.Popen` offers."""
 
   def __init__(self, flags: Sequence[str], log: pathlib.Path, environment: Mapping[str, str]):
@@ -45,7 +45,7 @@ class Process:
 
 def start(
   command: Sequence[str], log: pathlib.Path, environment: Mapping[str, str]
-) -> Process | None:
+) -> ForkedRun | None:
   """Starts a command warm, or returns None where that cannot be.
 
   It must be a run in process: a thread that TFF's own context needs does not survive a fork.
@@ -54,7 +54,7 @@ def start(
   runtimes = {flag for flag in flags if flag.startswith("--runtime=")}
   if script != str(RUN) or not runtimes <= {"--runtime=inprocess"} or sys.platform != "linux":
     return None
-  return Process(flags, log, environment)
+  return ForkedRun(flags, log, environment)
 
 
 def _server() -> ForkServerContext:
@@ -70,10 +70,10 @@ def _server() -> ForkServerContext:
 def _run(flags: Sequence[str], log: str, environment: Mapping[str, str]) -> None:
   """In the new process: what starting `run.py` would do."""
   from experiments import run
-  from experiments.sweeps import processes
+  from experiments.sweeps import local_pool
 
   os.setsid()
-  processes.end_with_parent(os.getppid())
+  local_pool.end_with_parent(os.getppid())
   signal.signal(signal.SIGINT, signal.default_int_handler)
   os.environ.update(environment)
   with open(os.devnull) as nothing, open(log, "wb") as said:

@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from experiments.sweeps import outcomes as results
-from experiments.sweeps.cells import Cell
 from experiments.sweeps.outcomes import Outcome
+from experiments.sweeps.search_space import SweepRun
 
 
 def rungs(rounds: int, configurations: int, keep: int) -> list[int]:
@@ -22,24 +22,24 @@ def rungs(rounds: int, configurations: int, keep: int) -> list[int]:
 
 
 def survivors(
-  cells: Sequence[Cell], outcomes: Mapping[str, Outcome], keep: int
-) -> tuple[list[Cell], list[Cell]]:
-  """The cells that go on, and those that do not; a diverged or failed seed counts as the worst."""
-  going: list[Cell] = []
-  leaving: list[Cell] = []
-  for label in dict.fromkeys(cell.label for cell in cells):
-    members = [cell for cell in cells if cell.label == label]
+  runs: Sequence[SweepRun], outcomes: Mapping[str, Outcome], keep: int
+) -> tuple[list[SweepRun], list[SweepRun]]:
+  """The runs that go on, and those that do not; a diverged or failed seed counts as the worst."""
+  going: list[SweepRun] = []
+  leaving: list[SweepRun] = []
+  for label in dict.fromkeys(run.label for run in runs):
+    members = [run for run in runs if run.label == label]
     scores = {
       configuration: _mean_score(
         [outcomes[c.name] for c in members if c.configuration == configuration]
       )
-      for configuration in dict.fromkeys(cell.configuration for cell in members)
+      for configuration in dict.fromkeys(run.configuration for run in members)
     }
     ranked = sorted(scores, key=lambda configuration: -scores[configuration])
     best = set(ranked[: math.ceil(len(ranked) / keep)])
-    for cell in members:
-      alive = cell.configuration in best and scores[cell.configuration] > -math.inf
-      (going if alive else leaving).append(cell)
+    for run in members:
+      alive = run.configuration in best and scores[run.configuration] > -math.inf
+      (going if alive else leaving).append(run)
   return going, leaving
 
 

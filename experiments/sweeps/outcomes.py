@@ -1,4 +1,4 @@
-"""What a cell has come to, read from its run folder: nothing that a killed sweep could have forgotten."""
+"""What a run has come to, read from its run folder: nothing that a killed sweep could have forgotten."""
 
 import csv
 import dataclasses

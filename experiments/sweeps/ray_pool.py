@@ -1,4 +1,4 @@
-"""Runs as Ray tasks, one a cell: the same processes, on whatever machines the cluster has.
+"""Runs as Ray tasks, one a run: the same processes, on whatever machines the cluster has.
 
 The checkout, the data and the sweep's folder must be at the same path on all of them.
 """
@@ -10,8 +10,8 @@ import time
 from typing import Any
 
 from experiments.cli.errors import UserError
-from experiments.sweeps import processes
-from experiments.sweeps.processes import Ended, Job
+from experiments.sweeps import local_pool
+from experiments.sweeps.local_pool import JobResult, PoolJob
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCAL = "local"  # to us as to Ray, the address that means: start a cluster on this machine
@@ -40,12 +40,12 @@ class RayPool:
     """How many more to hand over: all, the cluster keeps the queue."""
     return 1_000_000
 
-  def start(self, job: Job) -> None:
+  def start(self, job: PoolJob) -> None:
     """Hands a job over."""
     task = self._remote.remote(job, os.getcwd(), self._threads)
     self._running[task] = job.name, time.monotonic()
 
-  def ended(self, patience: float) -> list[Ended]:
+  def ended(self, patience: float) -> list[JobResult]:
     """Jobs that have ended; waits for the first of them, not longer than so many seconds."""
     if not self._running:
       return []
@@ -67,7 +67,7 @@ class RayPool:
     self.kill()
     self._ray.shutdown()
 
-  def _result(self, task: Any) -> Ended:
+  def _result(self, task: Any) -> JobResult:
     name, began = self._running.pop(task)
     try:
       code = self._ray.get(task)
@@ -75,21 +75,21 @@ class RayPool:
       code = -signal.SIGINT
     except self._ray.exceptions.RayError:
       code = -signal.SIGKILL
-    return Ended(name, code, time.monotonic() - began)
+    return JobResult(name, code, time.monotonic() - began)
 
 
-def run_job(job: Job, folder: str, threads: int) -> int:
+def run_job(job: PoolJob, folder: str, threads: int) -> int:
   """Runs a job to its end, in a Ray worker; a cancelled task interrupts it and waits."""
   os.chdir(folder)
   limits = {"OMP_NUM_THREADS": str(threads), "TF_NUM_INTRAOP_THREADS": str(threads)}
-  process = processes.start(job, limits)
+  process = local_pool.start(job, limits)
   try:
     return process.wait()
   except KeyboardInterrupt:
     process.send_signal(signal.SIGINT)
     return process.wait()
   finally:
-    processes.signal_group(process, signal.SIGKILL)
+    local_pool.signal_group(process, signal.SIGKILL)
 
 
 def _connect(address: str) -> Any:

@@ -1,4 +1,4 @@
-"""What a sweep has found: sweep.json, sweep.csv with a row for each cell, sweep.md for each configuration."""
+"""What a sweep has found: sweep.json, sweep.csv with a row for each run, sweep.md for each configuration."""
 
 import csv
 import io
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from experiments.runs import folder as output
 from experiments.sweeps import outcomes as results
-from experiments.sweeps.cells import Cell
 from experiments.sweeps.outcomes import Outcome
+from experiments.sweeps.search_space import SweepRun
 
 
-class Line(NamedTuple):
+class ConfigurationResult(NamedTuple):
   """A configuration: its seeds' mean and standard deviation, and how each of them ended."""
 
   label: str
@@ -41,16 +41,18 @@ class Line(NamedTuple):
     return f"{self.mean:.4f}{spread}"
 
 
-def lines(cells: Sequence[Cell], outcomes: Mapping[str, Outcome]) -> list[Line]:
+def configuration_results(
+  runs: Sequence[SweepRun], outcomes: Mapping[str, Outcome]
+) -> list[ConfigurationResult]:
   """The configurations, by label in the order of the sweep, the best of each first."""
   found = []
-  for configuration in dict.fromkeys(cell.configuration for cell in cells):
-    members = [outcomes[cell.name] for cell in cells if cell.configuration == configuration]
+  for configuration in dict.fromkeys(run.configuration for run in runs):
+    members = [outcomes[run.name] for run in runs if run.configuration == configuration]
     scores = [o.score for o in members if o.score is not None and o.state in ("done", "pruned")]
     # One diverged seed makes the configuration diverge: a mean over the lucky ones would mislead.
     usable = scores if not any(o.state == "diverged" for o in members) else []
     found.append(
-      Line(
+      ConfigurationResult(
         *configuration,
         metric=next((o.metric for o in members if o.metric), ""),
         mean=statistics.fmean(usable) if usable else None,
@@ -66,18 +68,17 @@ def lines(cells: Sequence[Cell], outcomes: Mapping[str, Outcome]) -> list[Line]:
 
 def write(
   folder: pathlib.Path,
-  cells: Sequence[Cell],
+  runs: Sequence[SweepRun],
   outcomes: Mapping[str, Outcome],
   remarks: Mapping[str, Any],
 ) -> None:
   """Writes the three files, each at once; `remarks` go into sweep.json and under the table."""
-  found = lines(cells, outcomes)
+  found = configuration_results(runs, outcomes)
   text = json.dumps(
     {
       **remarks,
       "cells": [
-        {**cell.__dict__, "flags": list(cell.flags), **outcomes[cell.name].__dict__}
-        for cell in cells
+        {**run.__dict__, "flags": list(run.flags), **outcomes[run.name].__dict__} for run in runs
       ],
       "configurations": [
         {**line._asdict(), "values": dict(line.values), "states": dict(line.states)}
@@ -87,11 +88,11 @@ def write(
     indent=2,
   )
   output.write_atomically(folder / "sweep.json", text + "\n")
-  output.write_atomically(folder / "sweep.csv", _csv(cells, outcomes))
+  output.write_atomically(folder / "sweep.csv", _csv(runs, outcomes))
   output.write_atomically(folder / "sweep.md", markdown(found, remarks))
 
 
-def markdown(found: Sequence[Line], remarks: Mapping[str, Any]) -> str:
+def markdown(found: Sequence[ConfigurationResult], remarks: Mapping[str, Any]) -> str:
   """A table, the best of each label in bold."""
   best = {line.label: line for line in reversed(found) if line.rank < math.inf}
   metric = next((line.metric for line in found if line.metric), "score")
@@ -107,19 +108,19 @@ def markdown(found: Sequence[Line], remarks: Mapping[str, Any]) -> str:
   return "\n".join([*table, "", "; ".join(notes) + "."]) + "\n"
 
 
-def _csv(cells: Sequence[Cell], outcomes: Mapping[str, Outcome]) -> str:
-  names = list(dict.fromkeys(name for cell in cells for name in cell.values))
+def _csv(runs: Sequence[SweepRun], outcomes: Mapping[str, Outcome]) -> str:
+  names = list(dict.fromkeys(name for run in runs for name in run.values))
   text = io.StringIO()
   writer = csv.writer(text, lineterminator="\n")
   writer.writerow(
     ["cell", "label", "task", "algo", *names, "seed", "state", "rounds", "metric", "score", "seconds",
      "reason"]
   )  # fmt: skip
-  for cell in cells:
-    o = outcomes[cell.name]
+  for run in runs:
+    o = outcomes[run.name]
     writer.writerow(
-      [cell.name, cell.label, cell.task, cell.algo, *(cell.values.get(name, "") for name in names),
-       cell.seed, o.state, o.rounds, o.metric, "" if o.score is None else o.score,
+      [run.name, run.label, run.task, run.algo, *(run.values.get(name, "") for name in names),
+       run.seed, o.state, o.rounds, o.metric, "" if o.score is None else o.score,
        round(o.seconds, 3), o.reason]
     )  # fmt: skip
   return text.getvalue()

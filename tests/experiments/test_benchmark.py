@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments import benchmark
-from experiments.benchmarks import expected, items
+from experiments.benchmarks import expected_cost, work_items
 from tests import ROOT
 
 
@@ -16,13 +16,13 @@ from tests import ROOT
   ("item", "parameters"), [("A", 870_334), ("B", 48_670), ("C", 164_394), ("D", 713_076)]
 )
 def test_the_models_have_the_peers_sizes(item, parameters):
-  layers = items.initial_weights(items.ITEMS[item]).values()
+  layers = work_items.initial_weights(work_items.ITEMS[item]).values()
   assert sum(weight.size for layer in layers for weight in layer) == parameters
 
 
 def test_a_client_always_has_the_same_examples():
-  x, y = items.examples(items.ITEMS["C"], 3)
-  again, _ = items.examples(items.ITEMS["C"], 3)
+  x, y = work_items.examples(work_items.ITEMS["C"], 3)
+  again, _ = work_items.examples(work_items.ITEMS["C"], 3)
   np.testing.assert_array_equal(x, again)
   np.testing.assert_array_equal(x[:, 1:], y[:, :-1])
 
@@ -35,13 +35,13 @@ def test_wrong_names_are_refused():
 
 
 def test_expected_factors_count_gradients_and_passes_over_the_weights():
-  item, gradients_alone = items.ITEMS["B"], {"gradient": 1.0, "pass": 0.0}
-  assert expected.factor("mime", item, gradients_alone) == 3
-  assert expected.factor("scaffold", item, gradients_alone) == 1
+  item, gradients_alone = work_items.ITEMS["B"], {"gradient": 1.0, "pass": 0.0}
+  assert expected_cost.factor("mime", item, gradients_alone) == 3
+  assert expected_cost.factor("scaffold", item, gradients_alone) == 1
   # Five steps of a gradient and three passes, and 14 passes more; fedavg: two, and 4 more.
   costs = {"gradient": 4.0, "pass": 1.0}
-  assert expected.factor("scaffold", item, costs) == (5 * (4 + 3) + 14) / (5 * (4 + 2) + 4)
-  assert expected.factor("something_new", item, costs) is None
+  assert expected_cost.factor("scaffold", item, costs) == (5 * (4 + 3) + 14) / (5 * (4 + 2) + 4)
+  assert expected_cost.factor("something_new", item, costs) is None
 
 
 def test_the_table_shows_medians_of_ratios_within_a_turn():

@@ -6,16 +6,16 @@ import sys
 import pytest
 
 from experiments.claim_trials import expectations, protocol, results_page
-from experiments.claim_trials.protocol import Arm, Claim, Panel, Results, Setting
+from experiments.claim_trials.protocol import Arm, Claim, Panel, Results, TrialSetting
 from experiments.claim_trials.registry import CLAIMS, QUICK
 from experiments.cli import flags, presets
 from experiments.runs import reader
-from experiments.sweeps.cells import cells_of
+from experiments.sweeps.search_space import runs_of
 from tests import ROOT
 from tests.helpers.report_runs import write_run
 
 PANEL = Panel(
-  Setting("s", "a setting", "digits", (), rounds=4, seeds=(1, 2, 3)),
+  TrialSetting("s", "a setting", "digits", (), rounds=4, seeds=(1, 2, 3)),
   (Arm("A", "fedavg"), Arm("B", "scaffold")),
 )
 
@@ -45,7 +45,9 @@ def test_a_claim_names_methods_hyperparameters_and_presets_that_exist(claim):
     assert len(panel.setting.seeds) >= 3
     assert protocol.TUNING_SEED not in panel.setting.seeds
     for arm in panel.arms:
-      assert cells_of([protocol._with_seeds(protocol._entry(panel.setting, arm, "data"), (0,))])
+      assert runs_of(
+        [protocol._with_seeds(protocol._search_space(panel.setting, arm, "data"), (0,))]
+      )
   assert len(claim.axes) == len(claim.panels)
   assert presets.names(claim.presets)
 
@@ -53,10 +55,10 @@ def test_a_claim_names_methods_hyperparameters_and_presets_that_exist(claim):
 def test_methods_of_a_panel_share_the_setting_s_grid():
   for claim in CLAIMS.values():
     for panel in claim.panels:
-      entries = [protocol._entry(panel.setting, arm, "data") for arm in panel.arms]
+      spaces = [protocol._search_space(panel.setting, arm, "data") for arm in panel.arms]
       for name, values in panel.setting.grid.items():
         assert all(
-          grid.values == values for e in entries for grid in e.grids if grid.name == name
+          grid.values == values for e in spaces for grid in e.grids if grid.name == name
         ), claim
 
 
@@ -116,13 +118,13 @@ def test_a_try_out_is_short_and_keeps_the_protocol():
 
 
 def test_the_best_point_of_the_grid_is_taken_and_an_end_is_told(tmp_path):
-  entry = protocol._entry(PANEL.setting, PANEL.arms[0], None)
-  cells = cells_of([protocol._with_seeds(entry, (0,))])
-  for cell, final in zip(cells, (0.5, 0.6, 0.7, 0.9), strict=True):
-    write_run(tmp_path, "fedavg", [0.1, final, final], name=cell.name)
-  best = protocol._best(tmp_path, cells)
+  space = protocol._search_space(PANEL.setting, PANEL.arms[0], None)
+  runs = runs_of([protocol._with_seeds(space, (0,))])
+  for run, final in zip(runs, (0.5, 0.6, 0.7, 0.9), strict=True):
+    write_run(tmp_path, "fedavg", [0.1, final, final], name=run.name)
+  best = protocol._best(tmp_path, runs)
   assert best.values == {"client_learning_rate": "0.3"}
-  assert protocol._edges(entry, best.values) == ["client_learning_rate"]
+  assert protocol._edges(space, best.values) == ["client_learning_rate"]
 
 
 @pytest.mark.parametrize(

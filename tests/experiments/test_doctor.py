@@ -11,7 +11,7 @@ import pytest
 
 from experiments import doctor
 from experiments.checks import machine
-from experiments.checks.machine import Line
+from experiments.checks.machine import CheckResult
 from experiments.doctor import Check
 from tests import ROOT
 
@@ -48,7 +48,7 @@ def test_a_check_that_crashes_is_a_red_line():
     raise KeyError("no such thing")
 
   line = doctor.perform(Check("crash", crash), NOTHING)
-  assert line == Line(False, "KeyError: 'no such thing'", machine.INSTALL)
+  assert line == CheckResult(False, "KeyError: 'no such thing'", machine.INSTALL)
 
 
 @pytest.fixture
@@ -123,8 +123,8 @@ def test_ray_is_only_missed_when_asked_for(monkeypatch):
 
 def test_a_red_line_shows_its_fix_and_makes_the_exit_code_1(monkeypatch, capsys):
   lines = {
-    "fine": Line(True, "all is well", "unneeded"),
-    "poor": Line(False, "it is not", "do this"),
+    "fine": CheckResult(True, "all is well", "unneeded"),
+    "poor": CheckResult(False, "it is not", "do this"),
   }
   checks = tuple(Check(name, lambda _, line=line: line) for name, line in lines.items())
   monkeypatch.setattr(doctor, "CHECKS", checks)

@@ -8,13 +8,22 @@ import numpy as np
 import pytest
 
 from experiments import report
-from experiments.reports import contents, heatmaps, measures, names, palette, tables, trends, writer
+from experiments.reports import (
+  algorithm_names,
+  heatmaps,
+  measures,
+  palette,
+  result_tables,
+  table_formats,
+  trends,
+  writer,
+)
 from experiments.runs import reader
 from tests.helpers.report_runs import MODEL, compared, write_run
 from tff_momentum.registry import ALGORITHMS
 
 
-def entries(table):
+def cells(table):
   return {row[0].text: row[1:] for row in table.rows}
 
 
@@ -26,19 +35,19 @@ def test_final_value_is_the_mean_over_the_last_rounds_and_seeds(tmp_path):
   write_run(tmp_path, "scaffold", [0.0, 0.0, 0.1, 0.1])
   write_run(tmp_path, "mime", [0.9, 0.9, 0.9, math.nan])
   (settings, problems) = compared(tmp_path)
-  table = contents.final_table(settings)
+  table = result_tables.final_table(settings)
   assert problems == []
-  found = {name: (row[0].text, row[0].place) for name, row in entries(table).items()}
+  found = {name: (row[0].text, row[0].place) for name, row in cells(table).items()}
   assert found == {
     "FedAvg": ("60.0 ± 14.1", 2),
     "Mime": ("×", 0),
     "GHBM": ("90.0", 1),
     "SCAFFOLD": ("10.0", 0),
   }
-  assert "| **90.0** |" in tables.to_markdown(table)
-  assert "<u>60.0 ± 14.1</u>" in tables.to_html(table)
-  assert r"\underline{60.0 $\pm$ 14.1}" in tables.to_latex(table)
-  assert r"Mime & $\times$ \\" in tables.to_latex(table)
+  assert "| **90.0** |" in table_formats.to_markdown(table)
+  assert "<u>60.0 ± 14.1</u>" in table_formats.to_html(table)
+  assert r"\underline{60.0 $\pm$ 14.1}" in table_formats.to_latex(table)
+  assert r"Mime & $\times$ \\" in table_formats.to_latex(table)
 
 
 @pytest.mark.parametrize(("rounds", "last"), [(1, 1), (60, 30), (199, 99), (200, 100), (5000, 100)])
@@ -59,17 +68,15 @@ def test_cost_to_fedavg_by_the_three_steps(tmp_path):
   # Never does: r = T, 32 kB (↑ 100 %).
   write_run(tmp_path, "scaffold", [0.1, 0.2, 0.3, 0.4], down=2 * MODEL, up=2 * MODEL)
   (setting,), _ = compared(tmp_path)
-  table = contents.cost_table(setting)
+  table = result_tables.cost_table(setting)
   assert table.header == ["Method", "Rounds", "Bytes", "Training time"]
-  shown = {
-    name: [f"{e.text} {e.arrow}".strip() for e in row] for name, row in entries(table).items()
-  }
+  shown = {name: [f"{e.text} {e.arrow}".strip() for e in row] for name, row in cells(table).items()}
   assert shown == {
     "FedAvg": ["4", "16.0 kB", "8.0 s"],
     "GHBM": ["2 ↓ 50.0%", "12.0 kB ↓ 25.0%", "4.0 s ↓ 50.0%"],
     "SCAFFOLD †": ["4 = 0.0%", "32.0 kB ↑ 100.0%", "8.0 s = 0.0%"],
   }
-  assert r"2 $\downarrow$ 50.0\%" in tables.to_latex(table)
+  assert r"2 $\downarrow$ 50.0\%" in table_formats.to_latex(table)
 
 
 def test_flops_are_a_column_where_they_were_counted(tmp_path):
@@ -77,10 +84,10 @@ def test_flops_are_a_column_where_they_were_counted(tmp_path):
   write_run(tmp_path, "fedavg", [0.1, 0.5], columns=flops)
   write_run(tmp_path, "ghbm", [0.5, 0.5], columns=flops)
   (setting,), _ = compared(tmp_path)
-  table = contents.cost_table(setting)
+  table = result_tables.cost_table(setting)
   assert table.header[3] == "FLOPs"
-  assert entries(table)["GHBM"][2] == tables.Entry("1.00e12", change=-50.0)
-  assert "FLOPs to it" in contents.peak_table(setting).header
+  assert cells(table)["GHBM"][2] == table_formats.TableCell("1.00e12", change=-50.0)
+  assert "FLOPs to it" in result_tables.peak_table(setting).header
 
 
 def test_best_value_on_the_way(tmp_path):
@@ -88,7 +95,7 @@ def test_best_value_on_the_way(tmp_path):
   write_run(tmp_path, "ghbm", [0.7, 0.8, 0.9, 0.9], down=2 * MODEL)
   (setting,), _ = compared(tmp_path)
   shown = {
-    name: [e.text for e in row] for name, row in entries(contents.peak_table(setting)).items()
+    name: [e.text for e in row] for name, row in cells(result_tables.peak_table(setting)).items()
   }
   assert shown["FedAvg"] == ["60.0", "2", "4.0 kB", "–", "–"]
   assert shown["GHBM"] == ["90.0", "3", "6.0 kB", "1", "2.0 kB"]
@@ -99,26 +106,30 @@ def test_regression_is_judged_by_its_loss(tmp_path):
   write_run(tmp_path, "ghbm", [0.1] * 4, metric="r2", columns={"eval/loss": [9.0, 0.2, 0.2, 0.2]})
   (setting,), _ = compared(tmp_path)
   assert setting.metric == measures.Metric("eval/loss", False)
-  assert entries(contents.final_table([setting]))["GHBM"][0] == tables.Entry("0.2", 1)
+  assert cells(result_tables.final_table([setting]))["GHBM"][0] == table_formats.TableCell("0.2", 1)
   # FedAvg's final loss is (1/3 + 1/4)/2 = 0.29; ghbm is below it in round 2.
-  assert entries(contents.cost_table(setting))["GHBM"][0] == tables.Entry("2", change=-50.0)
+  assert cells(result_tables.cost_table(setting))["GHBM"][0] == table_formats.TableCell(
+    "2", change=-50.0
+  )
 
 
 def test_every_algorithm_is_spelled_as_in_its_paper():
-  assert set(ALGORITHMS) <= set(names.SPELLED)
-  assert all(spelled.isascii() and spelled[0].isupper() for spelled in names.SPELLED.values())
-  assert names.spelled("something_new") == "something_new"
+  assert set(ALGORITHMS) <= set(algorithm_names.SPELLED)
+  assert all(
+    spelled.isascii() and spelled[0].isupper() for spelled in algorithm_names.SPELLED.values()
+  )
+  assert algorithm_names.spelled("something_new") == "something_new"
 
 
 def test_bytes_per_client_against_fedavg(tmp_path):
   write_run(tmp_path, "fedavg", [0.1] * 3, clients=5)
   write_run(tmp_path, "ghbm", [0.1] * 3, clients=5, down=2 * MODEL)
   (setting,), _ = compared(tmp_path)
-  row = entries(contents.communication_table(setting))["GHBM"]
-  assert [entry.text for entry in row] == ["2.0 kB", "1.0 kB", "1.5×"]
+  row = cells(result_tables.communication_table(setting))["GHBM"]
+  assert [cell.text for cell in row] == ["2.0 kB", "1.0 kB", "1.5×"]
 
 
-def test_the_best_tuned_cell_stands_for_a_method_and_all_are_on_the_heat_map(tmp_path):
+def test_the_best_tuned_configuration_stands_for_a_method_and_all_are_on_the_heat_map(tmp_path):
   for rate, beta, value in [
     (0.1, 0.9, 0.5),
     (0.1, 0.99, 0.8),
@@ -136,7 +147,7 @@ def test_the_best_tuned_cell_stands_for_a_method_and_all_are_on_the_heat_map(tmp
   axes = figure.drawn.axes[0]
   assert axes.images[0].get_array().filled(-1).tolist() == [[-1, 30], [50, 80]]
   assert [text.get_text() for text in axes.texts] == ["×", "30.0", "50.0", "80.0"]
-  rows = [[e.text for e in row] for row in contents.cells_table(setting).rows]
+  rows = [[e.text for e in row] for row in result_tables.configurations_table(setting).rows]
   assert rows[0] == ["GHBM", "client_learning_rate=0.1, beta=0.99", "1", "80.0"]
 
 
@@ -145,7 +156,7 @@ def test_settings_are_columns_and_points_of_a_trend(tmp_path):
     write_run(tmp_path, "fedavg", [alpha / 2] * 2, details={"alpha": alpha})
   settings, _ = compared(tmp_path)
   assert [s.label for s in settings] == ["digits, alpha=0.1", "digits, alpha=1"]
-  assert [e.text for e in entries(contents.final_table(settings))["FedAvg"]] == ["5.0", "50.0"]
+  assert [e.text for e in cells(result_tables.final_table(settings))["FedAvg"]] == ["5.0", "50.0"]
   assert list(heatmaps.heat_maps(settings)) == []
   (figure,) = trends.trends(settings)
   axes = figure.drawn.axes[0]
@@ -167,7 +178,7 @@ def test_a_heat_map_may_span_settings(tmp_path):
   np.testing.assert_allclose(axes.images[0].get_array(), [[5, 9], [50, 90]])
 
 
-def test_words_make_another_method_and_numbers_another_cell(tmp_path):
+def test_words_make_another_method_and_numbers_another_configuration(tmp_path):
   for optimizer in ("sgdm", "adam"):
     write_run(tmp_path, "mime", [0.5], hyperparameters={"optimizer": optimizer})
   write_run(tmp_path, "fedavg", [0.5])
@@ -177,7 +188,7 @@ def test_words_make_another_method_and_numbers_another_cell(tmp_path):
   )
   write_run(tmp_path, "scaffold", [0.5])
   (setting,), _ = compared(tmp_path)
-  assert {method.label: len(method.cells) for method in setting.methods} == {
+  assert {method.label: len(method.configurations) for method in setting.methods} == {
     "FedAvg (compression=default)": 1, "FedAvg (compression=qsgd:4)": 1,
     "Mime (optimizer=sgdm)": 1, "Mime (optimizer=adam)": 1, "SCAFFOLD": 2,
   }  # fmt: skip
@@ -240,13 +251,13 @@ def test_an_output_that_cannot_be_written_is_one_sentence(tmp_path, capsys):
   assert "--output must be a folder" in capsys.readouterr().err
 
 
-def test_cells_that_a_sweep_pruned_are_left_out(tmp_path):
+def test_runs_that_a_sweep_pruned_are_left_out(tmp_path):
   write_run(tmp_path, "fedavg", [0.5, 0.5], name="long")
   write_run(tmp_path, "fedavg", [0.5], name="short", hyperparameters={"beta": 0.5})
-  cells = [{"name": "long", "state": "done"}, {"name": "short", "state": "pruned"}]
-  (tmp_path / "sweep.json").write_text(json.dumps({"cells": cells}))
+  runs = [{"name": "long", "state": "done"}, {"name": "short", "state": "pruned"}]
+  (tmp_path / "sweep.json").write_text(json.dumps({"cells": runs}))
   (setting,), problems = compared(tmp_path)
-  assert len(setting.methods[0].cells) == 1
+  assert len(setting.methods[0].configurations) == 1
   assert "pruned" in problems[0]
 
 

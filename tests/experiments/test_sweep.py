@@ -1,4 +1,4 @@
-"""Sweeps: cells from grids, processes that leave nothing behind, real sweeps interrupted and continued."""
+"""Sweeps: runs from grids, processes that leave nothing behind, real sweeps interrupted and continued."""
 
 import json
 import os
@@ -10,10 +10,10 @@ from absl import flags
 
 from experiments.cli import flags as settings
 from experiments.cli.errors import UserError
-from experiments.sweeps import driver, grids, halving, tables
+from experiments.sweeps import grids, halving, scheduler, tables
 from experiments.sweeps import outcomes as results
-from experiments.sweeps.cells import Cell, Entry, cells_of
 from experiments.sweeps.outcomes import Outcome
+from experiments.sweeps.search_space import SearchSpace, SweepRun, runs_of
 from tests import ROOT
 
 
@@ -33,13 +33,13 @@ def sweep(*arguments, timeout=900):
   )
 
 
-def entry(*texts, algo="fedavgm", task="digits", seeds=(1,)):
-  return Entry(
+def space(*texts, algo="fedavgm", task="digits", seeds=(1,)):
+  return SearchSpace(
     algo, task, algo, (f"--task={task}", f"--algo={algo}"), tuple(map(grids.read, texts)), seeds
   )
 
 
-# Grids and cells.
+# Grids and runs.
 
 
 def test_values_are_split_outside_of_brackets():
@@ -75,25 +75,23 @@ def test_a_grid_becomes_the_flag_that_takes_it():
     flag("fedavgm:bta=1")
 
 
-def test_cells_are_the_product_first_seeds_first_under_readable_safe_names():
-  cells = cells_of([entry("beta=0.9,0.99", "client_learning_rate=0.1", seeds=(1, 2))])
-  assert [cell.name for cell in cells] == [
+def test_runs_are_the_product_first_seeds_first_under_readable_safe_names():
+  runs = runs_of([space("beta=0.9,0.99", "client_learning_rate=0.1", seeds=(1, 2))])
+  assert [run.name for run in runs] == [
     "fedavgm-beta=0.9-client_learning_rate=0.1-seed=1",
     "fedavgm-beta=0.99-client_learning_rate=0.1-seed=1",
     "fedavgm-beta=0.9-client_learning_rate=0.1-seed=2",
     "fedavgm-beta=0.99-client_learning_rate=0.1-seed=2",
   ]
-  assert set(cells[1].flags) == {"--task=digits", "--algo=fedavgm", "--set=beta=0.99",
+  assert set(runs[1].flags) == {"--task=digits", "--algo=fedavgm", "--set=beta=0.99",
                                  "--client_learning_rate=0.1", "--seed=1"}  # fmt: skip
-  odd = cells_of([entry("optimizer=sgdm(0.9),sgdm(0;9),sgdm[0/9]", algo="mime")])
-  assert len({cell.name for cell in odd}) == 3
-  assert all(cell.name == os.path.basename(cell.name) and " " not in cell.name for cell in odd)
+  odd = runs_of([space("optimizer=sgdm(0.9),sgdm(0;9),sgdm[0/9]", algo="mime")])
+  assert len({run.name for run in odd}) == 3
+  assert all(run.name == os.path.basename(run.name) and " " not in run.name for run in odd)
 
 
 def test_a_name_does_not_depend_on_what_else_is_in_the_grid():
-  few, many = (
-    cells_of([entry(f"optimizer=sgd{more}", algo="mime")]) for more in ("", ",sgdm(0.9)")
-  )
+  few, many = (runs_of([space(f"optimizer=sgd{more}", algo="mime")]) for more in ("", ",sgdm(0.9)"))
   assert few[0].name == many[0].name
 
 
@@ -107,29 +105,29 @@ def test_rungs_rise_to_all_rounds():
   assert halving.rungs(100, 1, 3) == [100]
 
 
-def scored(cells, scores, metric="accuracy"):
+def scored(runs, scores, metric="accuracy"):
   return {
-    cell.name: Outcome("diverged" if score is None else "done", 5, score, metric)
-    for cell, score in zip(cells, scores, strict=True)
+    run.name: Outcome("diverged" if score is None else "done", 5, score, metric)
+    for run, score in zip(runs, scores, strict=True)
   }
 
 
 def test_the_best_third_of_each_algorithm_goes_on():
-  cells = cells_of(
-    [entry("beta=0.1,0.2,0.3,0.4"), entry("client_learning_rate=1,2,3", algo="fedavg")]
+  runs = runs_of(
+    [space("beta=0.1,0.2,0.3,0.4"), space("client_learning_rate=1,2,3", algo="fedavg")]
   )
-  outcomes = scored(cells, [0.5, None, 0.9, 0.7, 0.1, 0.2, 0.3])
-  going, leaving = halving.survivors(cells, outcomes, keep=3)
-  assert [cell.values.get("beta") for cell in going if cell.algo == "fedavgm"] == ["0.3", "0.4"]
-  assert [cell.values["client_learning_rate"] for cell in going if cell.algo == "fedavg"] == ["3"]
-  assert len(going) + len(leaving) == len(cells)
+  outcomes = scored(runs, [0.5, None, 0.9, 0.7, 0.1, 0.2, 0.3])
+  going, leaving = halving.survivors(runs, outcomes, keep=3)
+  assert [run.values.get("beta") for run in going if run.algo == "fedavgm"] == ["0.3", "0.4"]
+  assert [run.values["client_learning_rate"] for run in going if run.algo == "fedavg"] == ["3"]
+  assert len(going) + len(leaving) == len(runs)
 
 
 def test_a_small_loss_is_better_and_what_diverged_never_goes_on():
-  cells = cells_of([entry("beta=0.1,0.2,0.3")])
-  going, _ = halving.survivors(cells, scored(cells, [3.0, 1.0, 2.0], "loss"), keep=3)
-  assert [cell.values["beta"] for cell in going] == ["0.2"]
-  assert halving.survivors(cells, scored(cells, [None] * 3), keep=3)[0] == []
+  runs = runs_of([space("beta=0.1,0.2,0.3")])
+  going, _ = halving.survivors(runs, scored(runs, [3.0, 1.0, 2.0], "loss"), keep=3)
+  assert [run.values["beta"] for run in going] == ["0.2"]
+  assert halving.survivors(runs, scored(runs, [None] * 3), keep=3)[0] == []
 
 
 # What a folder says.
@@ -144,7 +142,7 @@ def write_run(folder, values, *, summary=True, loss="1.0"):
     (folder / "summary.json").write_text(json.dumps({"rounds": len(values), "diverged": False}))
 
 
-def test_a_cell_is_done_when_its_summary_covers_the_rounds(tmp_path):
+def test_a_run_is_done_when_its_summary_covers_the_rounds(tmp_path):
   write_run(tmp_path / "a", [0.1, 0.2, 0.6])
   assert results.outcome(tmp_path / "a", 3, None) == Outcome("done", 3, 0.6, "accuracy", 1.5)
   assert results.outcome(tmp_path / "a", None, None).state == "done"
@@ -165,9 +163,11 @@ def test_the_score_is_the_mean_of_the_last_tenth(tmp_path):
 
 
 def test_the_table_has_mean_and_deviation_bold_for_the_best_and_a_cross_for_divergence():
-  cells = cells_of([entry("beta=0.1,0.2,0.3", seeds=(1, 2))])
-  outcomes = scored(cells, [0.5, 0.8, 0.9, 0.7, 0.6, None])
-  text = tables.markdown(tables.lines(cells, outcomes), {"scale": 0.05, "data": None})
+  runs = runs_of([space("beta=0.1,0.2,0.3", seeds=(1, 2))])
+  outcomes = scored(runs, [0.5, 0.8, 0.9, 0.7, 0.6, None])
+  text = tables.markdown(
+    tables.configuration_results(runs, outcomes), {"scale": 0.05, "data": None}
+  )
   assert "| fedavgm | beta=0.2 | **0.7000 ± 0.1414** | 2 done |" in text
   assert "| fedavgm | beta=0.1 | 0.6000 ± 0.1414 | 2 done |" in text
   assert "| fedavgm | beta=0.3 | × | 1 diverged, 1 done |" in text
@@ -246,25 +246,25 @@ def test_a_whole_table_is_listed():
 def test_a_failed_run_is_quoted_by_its_sentence_or_its_error(tmp_path):
   log = tmp_path / "log"
   log.write_text("run.py: beta must be below 1.\nException ignored in: <x>\nAttributeError: y\n")
-  assert driver.last_words(log, 2) == "run.py: beta must be below 1. (exit code 2)"
+  assert scheduler.last_words(log, 2) == "run.py: beta must be below 1. (exit code 2)"
   log.write_text("Traceback:\nKeyError: 'z'\n")
-  assert driver.last_words(log, 1) == "KeyError: 'z' (exit code 1)"
-  assert driver.last_words(tmp_path / "none", -9) == "signal 9"
+  assert scheduler.last_words(log, 1) == "KeyError: 'z' (exit code 1)"
+  assert scheduler.last_words(tmp_path / "none", -9) == "signal 9"
 
 
-def a_cell(flags=("--seed=1",)):
-  return Cell("a-seed=1", "a", "digits", "fedavg", {}, 1, flags)
+def a_run(flags=("--seed=1",)):
+  return SweepRun("a-seed=1", "a", "digits", "fedavg", {}, 1, flags)
 
 
 def test_a_folder_with_other_settings_is_refused(tmp_path):
-  tables.write(tmp_path, [a_cell()], {"a-seed=1": Outcome("done")}, {})
-  driver.check_unchanged(tmp_path, [a_cell(("--seed=1", "--total_rounds=9"))])
+  tables.write(tmp_path, [a_run()], {"a-seed=1": Outcome("done")}, {})
+  scheduler.check_unchanged(tmp_path, [a_run(("--seed=1", "--total_rounds=9"))])
   with pytest.raises(UserError, match="--weight_decay=1"):
-    driver.check_unchanged(tmp_path, [a_cell(("--seed=1", "--weight_decay=1"))])
+    scheduler.check_unchanged(tmp_path, [a_run(("--seed=1", "--weight_decay=1"))])
 
 
 def test_two_sweeps_do_not_share_a_folder(tmp_path):
-  held = driver.lock(tmp_path)
+  held = scheduler.lock(tmp_path)
   with pytest.raises(UserError, match="running"):
-    driver.lock(tmp_path)
+    scheduler.lock(tmp_path)
   held.close()

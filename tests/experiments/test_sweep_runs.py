@@ -10,13 +10,13 @@ import time
 import psutil
 import pytest
 
-from experiments.sweeps.processes import Job, LocalPool
+from experiments.sweeps.local_pool import LocalPool, PoolJob
 from tests import ROOT
 from tests.experiments.test_sweep import command, sweep
 
 
 def script(tmp_path, name, code):
-  return Job(name, [sys.executable, "-c", code], tmp_path / f"{name}.log")
+  return PoolJob(name, [sys.executable, "-c", code], tmp_path / f"{name}.log")
 
 
 def wait_for(condition, seconds=60):
@@ -60,9 +60,10 @@ def test_runs_end_when_the_sweep_is_killed(tmp_path):
   code = (
     "import pathlib, sys, time\n"
     f"sys.path.insert(0, {str(ROOT)!r})\n"
-    "from experiments.sweeps.processes import Job, LocalPool\n"
+    "from experiments.sweeps.local_pool import PoolJob, LocalPool\n"
     "run = 'import os, time; print(os.getpid(), flush=True); time.sleep(600)'\n"
-    f"LocalPool(1).start(Job('a', [sys.executable, '-c', run], pathlib.Path({str(tmp_path)!r}) / 'log'))\n"
+    f"log = pathlib.Path({str(tmp_path)!r}) / 'log'\n"
+    "LocalPool(1).start(PoolJob('a', [sys.executable, '-c', run], log))\n"
     "time.sleep(600)"
   )
   sweeping = subprocess.Popen([sys.executable, "-c", code])
@@ -88,7 +89,7 @@ def read_table(folder):
     return {row["cell"]: row for row in csv.DictReader(file)}
 
 
-def test_a_failed_or_diverged_cell_is_recorded_and_stops_nothing(tmp_path):
+def test_a_failed_or_diverged_run_is_recorded_and_stops_nothing(tmp_path):
   arguments = ["--task=quadratic", "--algo=fedavg", "--grid", "client_learning_rate=-1,1000,0.1", "--jobs=2",
                "--total_rounds=15", "--clients_per_round=2", "--num_clients=4", "--metric=loss",
                f"--root_output_dir={tmp_path}", "--sweep_name=s"]  # fmt: skip
@@ -123,7 +124,7 @@ def numbers(folder):
     ]
 
 
-# Two algorithms, four cells of each, two seeds.
+# Two algorithms, four configurations of each, two seeds.
 GRID = ["--task=digits", "--algo=fedavg", "--algo=fedavgm", "--grid", "client_learning_rate=0.1,0.05",
         "--grid", "fedavgm:beta=0.5,0.9", "--grid", "fedavg:server_learning_rate=1,0.5", "--seeds=1,2",
         "--jobs=2", "--rounds_per_checkpoint=5", "--sweep_name=s"]  # fmt: skip
@@ -184,7 +185,7 @@ def test_wall_time_is_that_of_the_runs_divided_by_the_jobs(tmp_path):
   result = sweep(*arguments)
   wall = time.monotonic() - started
   assert result.returncode == 0, result.stdout + result.stderr
-  # "name: done after 12 s, accuracy ..." for each cell.
+  # "name: done after 12 s, accuracy ..." for each run.
   runs = [float(line.split(" after ")[1].split(" s")[0]) for line in result.stdout.splitlines()
           if " after " in line]  # fmt: skip
   assert len(runs) == RUNS
@@ -206,7 +207,7 @@ def test_halving_goes_on_with_the_best_alone(tmp_path):
 
 
 @pytest.mark.slow
-def test_cells_run_as_ray_tasks(tmp_path):
+def test_runs_are_ray_tasks(tmp_path):
   result = sweep("--task=quadratic", "--algo=fedavg", "--algo=fedavgm", "--total_rounds=3", "--ray=local",
                  f"--root_output_dir={tmp_path}", "--sweep_name=s")  # fmt: skip
   assert result.returncode == 0, result.stdout + result.stderr

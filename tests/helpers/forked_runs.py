@@ -22,7 +22,7 @@ class Running:
 
   def __init__(self, *arguments: str):
     self._log = pathlib.Path(tempfile.mkstemp(suffix=".log")[1])
-    self.process = forked_runs.Process(arguments, self._log, {})
+    self.process = forked_runs.ForkedRun(arguments, self._log, {})
 
   def wait(self) -> Ended:
     """Waits for its end."""

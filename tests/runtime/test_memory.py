@@ -14,11 +14,11 @@ PROGRAM = f"""
 import collections, json, sys
 import numpy as np, psutil, tensorflow as tf
 import tff_momentum as tfm
-from experiments.benchmarks import items, models
+from experiments.benchmarks import work_items, models
 from tff_momentum.processes.process import ClientInput
 
-item = items.ITEMS["B"]
-arrays = [items.examples(item, i) for i in range(200)]
+item = work_items.ITEMS["B"]
+arrays = [work_items.examples(item, i) for i in range(200)]
 def batches(i):
   x, y = arrays[i]
   return tf.data.Dataset.from_tensor_slices(collections.OrderedDict(x=x, y=y)).batch(item.batch)

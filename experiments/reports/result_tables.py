@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 
 from experiments.reports import measures
-from experiments.reports.comparison import Cell, Method, Setting, catalogue_order, shown, varying
-from experiments.reports.tables import Entry, Table
+from experiments.reports.comparison import (
+  Configuration,
+  Method,
+  Setting,
+  catalogue_order,
+  shown,
+  varying,
+)
+from experiments.reports.table_formats import Table, TableCell
 
 BASELINE = "fedavg"
 NOT_MEASURED = "–"
@@ -29,7 +36,7 @@ def final_table(settings: Sequence[Setting]) -> Table:
   for setting in settings:
     unit = " (%)" if setting.metric.larger_is_better else " (lower is better)"
     header.append("; ".join([setting.label, *setting.notes, setting.metric.name + unit]))
-  rows = [[Entry(label), *(column[i] for column in columns)] for i, label in enumerate(labels)]
+  rows = [[TableCell(label), *(column[i] for column in columns)] for i, label in enumerate(labels)]
   return Table("final", "Final test metric", _final_caption(settings), header, rows)
 
 
@@ -42,38 +49,42 @@ def _final_caption(settings: Sequence[Setting]) -> str:
     counts = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     said += f" and over {counts} seeds, ± the standard deviation between seeds"
   said += ". Best in bold, second underlined; × means that a run diverged."
-  if any(len(m.cells) > 1 for s in settings for m in s.methods):
+  if any(len(m.configurations) > 1 for s in settings for m in s.methods):
     said += (
       " Of several hyperparameters tried, those with the best final value, on this same test data."
     )
   return said
 
 
-def _final_column(setting: Setting, labels: Sequence[str]) -> list[Entry]:
+def _final_column(setting: Setting, labels: Sequence[str]) -> list[TableCell]:
   found = {m.label: m.best for m in setting.methods}
   # Places go by the number shown: what reads the same is equally good.
   values = {
-    label: float(setting.metric.show(measures.final_spread(cell.runs, setting.metric).mean))
-    for label, cell in found.items()
-    if not cell.diverged
+    label: float(
+      setting.metric.show(measures.final_spread(configuration.runs, setting.metric).mean)
+    )
+    for label, configuration in found.items()
+    if not configuration.diverged
   }
   order = sorted(set(values.values()), reverse=setting.metric.larger_is_better)
   places = {value: place for place, value in enumerate(order[:2], 1)} if len(values) > 1 else {}
   return [
-    Entry(final_text(found[label], setting), places.get(values.get(label, math.nan), 0))
+    TableCell(final_text(found[label], setting), places.get(values.get(label, math.nan), 0))
     if label in found
-    else Entry(NOT_MEASURED)
+    else TableCell(NOT_MEASURED)
     for label in labels
   ]
 
 
-def final_text(cell: Cell, setting: Setting) -> str:
-  """A cell's final value as a table has it."""
-  if cell.diverged:
+def final_text(configuration: Configuration, setting: Setting) -> str:
+  """A configuration's final value as a table has it."""
+  if configuration.diverged:
     return (
-      "×" if cell.diverged == len(cell.runs) else f"× ({cell.diverged} of {len(cell.runs)} seeds)"
+      "×"
+      if configuration.diverged == len(configuration.runs)
+      else f"× ({configuration.diverged} of {len(configuration.runs)} seeds)"
     )
-  mean, std = measures.final_spread(cell.runs, setting.metric)
+  mean, std = measures.final_spread(configuration.runs, setting.metric)
   show = setting.metric.show
   return (
     show(mean)
@@ -110,7 +121,7 @@ def cost_table(setting: Setting) -> Table | None:
   rows = []
   for label, cost in costs.items():
     mark = "" if cost.reached else " †"
-    row = [Entry(label + mark)]
+    row = [TableCell(label + mark)]
     for column in columns:
       value, of_base = getattr(cost, column), getattr(base, column)
       change = (
@@ -118,7 +129,9 @@ def cost_table(setting: Setting) -> Table | None:
         if label == reference.label or value is None or not of_base
         else 100 * (value / of_base - 1)
       )
-      row.append(Entry(NOT_MEASURED if value is None else formats[column](value), change=change))
+      row.append(
+        TableCell(NOT_MEASURED if value is None else formats[column](value), change=change)
+      )
     rows.append(row)
   level = setting.metric.show(target) + (" %" if setting.metric.larger_is_better else "")
   said = (
@@ -127,7 +140,7 @@ def cost_table(setting: Setting) -> Table | None:
     "that never gets there (†). ↓ is a saving."
   )
   return Table(
-    "cost", _title(f"Cost to reach {reference.label}’s final {setting.metric.name}", setting), said,
+    "cost", _title(f"CostToTarget to reach {reference.label}’s final {setting.metric.name}", setting), said,
     ["Method", *(names[c] for c in columns)], rows,
   )  # fmt: skip
 
@@ -147,13 +160,13 @@ def peak_table(setting: Setting) -> Table:
   rows = []
   for method in setting.methods:
     runs, peak = method.best.runs, peaks[method.label]
-    row = [Entry(method.label)]
+    row = [TableCell(method.label)]
     if peak is None or method.best.diverged:
-      rows.append([*row, Entry("×"), *[Entry(NOT_MEASURED)] * (len(header) - 2)])
+      rows.append([*row, TableCell("×"), *[TableCell(NOT_MEASURED)] * (len(header) - 2)])
       continue
     text = metric.show(peak[1])
     text += f" ± {_like(text, peak[2] * metric.factor)}" if len(runs) > 1 else ""
-    row.append(Entry(text, int(peak[1] == best)))
+    row.append(TableCell(text, int(peak[1] == best)))
     row += [_spent(runs, name, peak[0]) for name, _ in what]
     if reference:
       target = peaks[reference.label]
@@ -177,12 +190,12 @@ def _peak(method: Method, metric: measures.Metric) -> tuple[float, float, float]
   return float(rounds[i]), float(mean[i]), float(std[i])
 
 
-def _spent(runs: Sequence[Any], what: str, rounds: float | None) -> Entry:
+def _spent(runs: Sequence[Any], what: str, rounds: float | None) -> TableCell:
   values = None if rounds is None else measures.spent(runs, what, np.array([rounds]))
   if values is None:
-    return Entry(NOT_MEASURED)
+    return TableCell(NOT_MEASURED)
   show = {"rounds": lambda v: f"{v:,.0f}", "upload": show_bytes, "flops": show_flops}[what]
-  return Entry(show(float(values[0])))
+  return TableCell(show(float(values[0])))
 
 
 def communication_table(setting: Setting) -> Table | None:
@@ -199,25 +212,29 @@ def communication_table(setting: Setting) -> Table | None:
       else NOT_MEASURED
     )
     down, up = (show_bytes(s) for s in size) if size else (NOT_MEASURED, NOT_MEASURED)
-    rows.append([Entry(label), Entry(down), Entry(up), Entry(ratio)])
+    rows.append([TableCell(label), TableCell(down), TableCell(up), TableCell(ratio)])
   return Table("communication", _title("Communication per client and round", setting),
                "Sizes of the compiled message and upload types; the median over rounds.",
                ["Method", "Down", "Up", "Against FedAvg"], rows)  # fmt: skip
 
 
-def cells_table(setting: Setting) -> Table | None:
+def configurations_table(setting: Setting) -> Table | None:
   """Every set of hyperparameters tried, the best first within its method."""
-  tried = [m for m in setting.methods if len(m.cells) > 1]
+  tried = [m for m in setting.methods if len(m.configurations) > 1]
   if not tried:
     return None
   rows = []
   for method in tried:
-    names = varying([cell.tuned for cell in method.cells])
-    for cell in sorted(method.cells, key=lambda cell: measures.rank(cell.runs, setting.metric)):
-      values = ", ".join(f"{name}={shown(cell.tuned.get(name, 'default'))}" for name in names)
-      rows.append([Entry(method.label), Entry(values), Entry(str(len(cell.runs))),
-                   Entry(final_text(cell, setting), int(cell is method.best))])  # fmt: skip
-  return Table("cells", _title("Hyperparameters tried", setting), 
+    names = varying([configuration.tuned for configuration in method.configurations])
+    for each in sorted(method.configurations, key=lambda c: measures.rank(c.runs, setting.metric)):
+      values = ", ".join(f"{name}={shown(each.tuned.get(name, 'default'))}" for name in names)
+      rows.append([
+        TableCell(method.label),
+        TableCell(values),
+        TableCell(str(len(each.runs))),
+        TableCell(final_text(each, setting), int(each is method.best)),
+      ])  # fmt: skip
+  return Table("cells", _title("Hyperparameters tried", setting),
                "The best first; the one in bold is used above.",
                ["Method", "Values", "Seeds", f"Final {setting.metric.name}"], rows)  # fmt: skip
 

@@ -22,7 +22,7 @@ PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
-class Job(NamedTuple):
+class PoolJob(NamedTuple):
   """What to run: a name, a command, and the file for what it says."""
 
   name: str
@@ -30,7 +30,7 @@ class Job(NamedTuple):
   log: pathlib.Path
 
 
-class Ended(NamedTuple):
+class JobResult(NamedTuple):
   """A job that ended, with its exit code and how long it took."""
 
   name: str
@@ -43,7 +43,7 @@ class LocalPool:
 
   def __init__(self, jobs: int):
     self.jobs = jobs
-    self._running: dict[str, tuple[subprocess.Popen | forked_runs.Process, float]] = {}
+    self._running: dict[str, tuple[subprocess.Popen | forked_runs.ForkedRun, float]] = {}
     self._environment = thread_limits(jobs) if jobs > 1 else {}
 
   @property
@@ -56,7 +56,7 @@ class LocalPool:
     """How many more jobs may start."""
     return self.jobs - len(self._running)
 
-  def start(self, job: Job) -> None:
+  def start(self, job: PoolJob) -> None:
     """Starts a job, warm if it is a run for which that is possible."""
     began = time.monotonic()  # the imports that a first run waits for are its own
     process = forked_runs.start(job.command, job.log, self._environment) or start(
@@ -64,7 +64,7 @@ class LocalPool:
     )
     self._running[job.name] = process, began
 
-  def ended(self, patience: float) -> list[Ended]:
+  def ended(self, patience: float) -> list[JobResult]:
     """Jobs that have ended; waits for the first of them, not longer than so many seconds."""
     deadline = time.monotonic() + patience
     while True:
@@ -74,7 +74,7 @@ class LocalPool:
         if code is not None:
           signal_group(process, signal.SIGKILL)  # whatever it started and left
           del self._running[name]
-          found.append(Ended(name, code, time.monotonic() - began))
+          found.append(JobResult(name, code, time.monotonic() - began))
       if found or time.monotonic() >= deadline:
         return found
       time.sleep(0.05)
@@ -96,7 +96,7 @@ class LocalPool:
       process.wait()
 
 
-def start(job: Job, environment: Mapping[str, str]) -> subprocess.Popen:
+def start(job: PoolJob, environment: Mapping[str, str]) -> subprocess.Popen:
   """Starts a job that ends when this thread does."""
   parent = os.getpid()
   with open(job.log, "wb") as log:
@@ -119,7 +119,7 @@ def end_with_parent(parent: int) -> None:
       os._exit(1)
 
 
-def signal_group(process: subprocess.Popen | forked_runs.Process, number: int) -> None:
+def signal_group(process: subprocess.Popen | forked_runs.ForkedRun, number: int) -> None:
   """Sends a signal to a run and all it started, if any of them is left."""
   with contextlib.suppress(ProcessLookupError, PermissionError):
     os.killpg(process.pid, number)

@@ -12,22 +12,22 @@ import tasks
 from experiments.cli import errors, presets
 from experiments.cli import flags as settings
 from experiments.cli.errors import UserError
-from experiments.sweeps import grids, processes
-from experiments.sweeps.cells import Entry
+from experiments.sweeps import grids, local_pool
 from experiments.sweeps.grids import Grid
+from experiments.sweeps.search_space import SearchSpace
 from tff_momentum.registry import ALGORITHMS
 
 FLAGS = flags.FLAGS
-# Flags of run.py that a sweep reads itself, or sets for each cell.
+# Flags of run.py that a sweep reads itself, or sets for each run.
 OWN = ("task", "algo", "set", "seed", "root_output_dir", "experiment_name", "quiet", "list", "help",
        "preset")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
+class SweepConfig:
   """A sweep to run."""
 
-  entries: Sequence[Entry]
+  spaces: Sequence[SearchSpace]
   folder: pathlib.Path
   jobs: int
   ray: str | None
@@ -63,7 +63,7 @@ def define_flags() -> None:
                        lower_bound=2)  # fmt: skip
   flags.DEFINE_string("metric", None, "Rank by this evaluation metric; default: accuracy, or loss.")
   flags.DEFINE_string("sweep_name", None, "The sweep's folder in --root_output_dir.")
-  flags.DEFINE_bool("dry_run", False, "Print the command of every cell, and stop.")
+  flags.DEFINE_bool("dry_run", False, "Print the command of every run, and stop.")
 
 
 def help_text() -> str:
@@ -84,27 +84,27 @@ def parse(argv: Sequence[str]) -> None:
     raise UserError(f"flags are written --name=value; found {rest[1]!r} by itself.")
 
 
-def from_flags() -> Request:
+def from_flags() -> SweepConfig:
   """The sweep that the flags ask for, with every name in it checked."""
   if "restart" in FLAGS and FLAGS["restart"].value:
     raise UserError("--restart is for single runs; choose another --sweep_name for a new sweep.")
   typed_grids = [grids.read(text) for text in FLAGS.grid]
   typed_grids += [_fixed(text) for text in FLAGS["set"].value]
   common = _common_flags()
-  entries = _from_presets(common) if FLAGS.preset else _from_names(common)
-  grids.check_used(typed_grids, ((entry.task, entry.algo) for entry in entries))
+  spaces = _from_presets(common) if FLAGS.preset else _from_names(common)
+  grids.check_used(typed_grids, ((space.task, space.algo) for space in spaces))
   seeds = _seeds()
-  entries = [
+  spaces = [
     dataclasses.replace(
-      entry, grids=_replaced(entry, typed_grids), seeds=seeds or entry.seeds or (1,)
+      space, grids=_replaced(space, typed_grids), seeds=seeds or space.seeds or (1,)
     )
-    for entry in entries
+    for space in spaces
   ]
   if FLAGS.ray is not None and FLAGS["jobs"].present:
     raise UserError("--jobs and --ray exclude each other; give one of them.")
-  return Request(
-    entries=entries,
-    folder=pathlib.Path(FLAGS.root_output_dir) / _sweep_name(entries),
+  return SweepConfig(
+    spaces=spaces,
+    folder=pathlib.Path(FLAGS.root_output_dir) / _sweep_name(spaces),
     jobs=FLAGS.jobs,
     ray=FLAGS.ray,
     halving=FLAGS.halving,
@@ -120,7 +120,7 @@ def from_flags() -> Request:
   )
 
 
-def _from_names(common: Sequence[str]) -> list[Entry]:
+def _from_names(common: Sequence[str]) -> list[SearchSpace]:
   errors.check_name("--task", FLAGS.task, tasks.TASKS, prefixes=("tfds:",))
   if not FLAGS.algo:
     raise UserError("--algo is missing; run.py --list shows what there is.")
@@ -129,15 +129,15 @@ def _from_names(common: Sequence[str]) -> list[Entry]:
   for algo in FLAGS.algo:
     errors.check_name("--algo", algo, ALGORITHMS)
   return [
-    Entry(algo, FLAGS.task, algo, (f"--task={FLAGS.task}", f"--algo={algo}", *common), (), ())
+    SearchSpace(algo, FLAGS.task, algo, (f"--task={FLAGS.task}", f"--algo={algo}", *common), (), ())
     for algo in FLAGS.algo
   ]
 
 
-def _from_presets(common: Sequence[str]) -> list[Entry]:
+def _from_presets(common: Sequence[str]) -> list[SearchSpace]:
   chosen = list(dict.fromkeys(name for prefix in FLAGS.preset for name in presets.names(prefix)))
   factor = None if FLAGS.scale is None else str(FLAGS.scale)
-  entries = []
+  spaces = []
   for name in chosen:
     preset = presets.load(name)
     fixed = presets.merge(presets.scaled(preset.flags, factor), common)
@@ -148,28 +148,28 @@ def _from_presets(common: Sequence[str]) -> list[Entry]:
     errors.check_name("--task", task, tasks.TASKS, prefixes=("tfds:",))
     errors.check_name("--algo", algo, ALGORITHMS)
     searched = (grids.read(text, flag=f"{name}.flags, grid:") for text in preset.grids)
-    entry = Entry(
+    space = SearchSpace(
       name.replace("/", "."), str(task), str(algo), tuple(fixed), (), tuple(preset.seeds)
     )
-    kept = tuple(grid for grid in searched if FLAGS.search or not _fixes(entry, grid))
-    entries.append(dataclasses.replace(entry, grids=kept))
-  if not entries:
+    kept = tuple(grid for grid in searched if FLAGS.search or not _fixes(space, grid))
+    spaces.append(dataclasses.replace(space, grids=kept))
+  if not spaces:
     raise UserError(f"none of the {len(chosen)} presets is for the --task or --algo that is given.")
-  return entries
+  return spaces
 
 
-def _fixes(entry: Entry, grid: Grid) -> bool:
-  """Whether the entry's flags already give what the grid would vary."""
-  flag = grids.flag_of(grid, entry.task, entry.algo)
-  return flag is not None and any(given.startswith(flag) for given in entry.flags)
+def _fixes(space: SearchSpace, grid: Grid) -> bool:
+  """Whether the space's flags already give what the grid would vary."""
+  flag = grids.flag_of(grid, space.task, space.algo)
+  return flag is not None and any(given.startswith(flag) for given in space.flags)
 
 
-def _replaced(entry: Entry, typed: Sequence[Grid]) -> tuple[Grid, ...]:
-  """The entry's grids, those of the command line instead of its own."""
-  flag_of = {grid: grids.flag_of(grid, entry.task, entry.algo) for grid in (*entry.grids, *typed)}
+def _replaced(space: SearchSpace, typed: Sequence[Grid]) -> tuple[Grid, ...]:
+  """The space's grids, those of the command line instead of its own."""
+  flag_of = {grid: grids.flag_of(grid, space.task, space.algo) for grid in (*space.grids, *typed)}
   ours = {flag_of[grid] for grid in typed}
   return (
-    *(grid for grid in entry.grids if flag_of[grid] not in ours),
+    *(grid for grid in space.grids if flag_of[grid] not in ours),
     *(grid for grid in typed if flag_of[grid] is not None),
   )
 
@@ -183,14 +183,14 @@ def _fixed(text: str) -> Grid:
 
 
 def _common_flags() -> list[str]:
-  """The flags of run.py that were typed, for every cell."""
+  """The flags of run.py that were typed, for every run."""
   found = []
   for flag in FLAGS.flags_by_module_dict()[settings.__name__]:
     if flag.present and flag.name not in OWN:
       found += flag.serialize().split("\n")
   jobs = FLAGS.jobs
   if FLAGS.max_clients_in_flight is None and (jobs > 1 or FLAGS.ray is not None):
-    share = processes.cores() // jobs if FLAGS.ray is None else int(FLAGS.cpus_per_run)
+    share = local_pool.cores() // jobs if FLAGS.ray is None else int(FLAGS.cpus_per_run)
     found.append(f"--max_clients_in_flight={max(1, share)}")
   if FLAGS.scale is not None and not any(flag.startswith("--scale=") for flag in found):
     found.append(f"--scale={FLAGS.scale}")
@@ -211,10 +211,10 @@ def _seeds() -> tuple[int, ...]:
   return seeds
 
 
-def _sweep_name(entries: Sequence[Entry]) -> str:
+def _sweep_name(spaces: Sequence[SearchSpace]) -> str:
   name = FLAGS.sweep_name
   if name is None:
-    what = [*FLAGS.preset] or [entries[0].task, *(entry.algo for entry in entries)]
+    what = [*FLAGS.preset] or [spaces[0].task, *(space.algo for space in spaces)]
     scale = f"_scale_{FLAGS.scale}" if FLAGS.scale else ""
     name = "sweep_" + re.sub(r"[^A-Za-z0-9.]+", "_", "_".join(what))[:80] + scale
   if name != pathlib.Path(name).name or name in ("", ".", ".."):

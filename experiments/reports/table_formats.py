@@ -17,7 +17,7 @@ LONG = 16  # rows
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class TableCell:
   """One place in a table: its text, whether it is best or second, and a change against FedAvg in percent."""
 
   text: str
@@ -41,14 +41,14 @@ class Table:
   title: str
   caption: str
   header: Sequence[str]
-  rows: Sequence[Sequence[Entry]]
+  rows: Sequence[Sequence[TableCell]]
 
 
 def to_html(table: Table) -> str:
   """The table as an HTML figure."""
   head = "".join(f"<th scope=col>{html.escape(text)}</th>" for text in table.header)
   body = "".join(
-    "<tr>" + "".join(_html_entry(entry, i == 0) for i, entry in enumerate(row)) + "</tr>\n"
+    "<tr>" + "".join(_html_cell(cell, i == 0) for i, cell in enumerate(row)) + "</tr>\n"
     for row in table.rows
   )
   inner = f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
@@ -64,13 +64,13 @@ def folded(table: str, rows: int) -> str:
   return f"<details><summary>{rows} rows</summary>{table}</details>" if rows > LONG else table
 
 
-def _html_entry(entry: Entry, is_name: bool) -> str:
+def _html_cell(cell: TableCell, is_name: bool) -> str:
   tag = "th scope=row" if is_name else "td"
-  text = html.escape(entry.text)
-  text = {1: f"<b>{text}</b>", 2: f"<u>{text}</u>"}.get(entry.place, text)
-  if entry.arrow:
-    kind = {"↓": "saved", "↑": "extra"}.get(entry.arrow[0], "same")
-    text += f' <span class="{kind}">{html.escape(entry.arrow)}</span>'
+  text = html.escape(cell.text)
+  text = {1: f"<b>{text}</b>", 2: f"<u>{text}</u>"}.get(cell.place, text)
+  if cell.arrow:
+    kind = {"↓": "saved", "↑": "extra"}.get(cell.arrow[0], "same")
+    text += f' <span class="{kind}">{html.escape(cell.arrow)}</span>'
   return f"<{tag}>{text}</{tag.split()[0]}>"
 
 
@@ -79,7 +79,7 @@ def to_markdown(table: Table) -> str:
   lines = [f"**{_markdown(table.title)}**", "", _markdown_row(map(_markdown, table.header))]
   lines.append(_markdown_row([":--", *["--:"] * (len(table.header) - 1)]))
   for row in table.rows:
-    lines.append(_markdown_row(_markdown_entry(entry) for entry in row))
+    lines.append(_markdown_row(_markdown_cell(cell) for cell in row))
   return "\n".join([*lines, "", _markdown(table.caption), ""])
 
 
@@ -91,10 +91,10 @@ def _markdown(text: str) -> str:
   return re.sub(r"([\\`*_{}\[\]<>|$~#&])", r"\\\1", " ".join(text.split()))
 
 
-def _markdown_entry(entry: Entry) -> str:
-  text = _markdown(entry.text)
-  text = {1: f"**{text}**", 2: f"<u>{text}</u>"}.get(entry.place, text)
-  return f"{text} {entry.arrow}".strip()
+def _markdown_cell(cell: TableCell) -> str:
+  text = _markdown(cell.text)
+  text = {1: f"**{text}**", 2: f"<u>{text}</u>"}.get(cell.place, text)
+  return f"{text} {cell.arrow}".strip()
 
 
 def to_latex(table: Table) -> str:
@@ -104,7 +104,7 @@ def to_latex(table: Table) -> str:
            f"  \\label{{tab:{re.sub('[^a-z0-9]+', '-', table.name.lower())}}}",
            f"  \\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}", r"    \toprule",
            "    " + " & ".join(map(latex, table.header)) + r" \\", r"    \midrule"]  # fmt: skip
-  lines += ["    " + " & ".join(map(_latex_entry, row)) + r" \\" for row in table.rows]
+  lines += ["    " + " & ".join(map(_latex_cell, row)) + r" \\" for row in table.rows]
   return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])
 
 
@@ -116,7 +116,7 @@ def latex(text: str) -> str:
   return "".join(c for c in written if len(c) > 1 or c.isprintable())
 
 
-def _latex_entry(entry: Entry) -> str:
-  text = latex(entry.text)
-  text = {1: rf"\textbf{{{text}}}", 2: rf"\underline{{{text}}}"}.get(entry.place, text)
-  return f"{text} {latex(entry.arrow)}".strip()
+def _latex_cell(cell: TableCell) -> str:
+  text = latex(cell.text)
+  text = {1: rf"\textbf{{{text}}}", 2: rf"\underline{{{text}}}"}.get(cell.place, text)
+  return f"{text} {latex(cell.arrow)}".strip()

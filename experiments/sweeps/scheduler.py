@@ -1,4 +1,4 @@
-"""Runs a sweep's cells: only those that are not complete, rung by rung, until done or interrupted."""
+"""Runs a sweep's runs: only those that are not complete, rung by rung, until done or interrupted."""
 
 import dataclasses
 import fcntl
@@ -13,17 +13,17 @@ from typing import Any, Protocol
 
 from experiments.cli.errors import UserError
 from experiments.sweeps import halving, outcomes, tables
-from experiments.sweeps.cells import Cell
 from experiments.sweeps.forked_runs import RUN
-from experiments.sweeps.live_table import Board
+from experiments.sweeps.local_pool import JobResult, PoolJob
 from experiments.sweeps.outcomes import Outcome
-from experiments.sweeps.processes import Ended, Job
+from experiments.sweeps.progress import ProgressTable
+from experiments.sweeps.search_space import SweepRun
 
 MAY_CHANGE = ("--total_rounds=", "--max_clients_in_flight=")  # between two starts of one sweep
 
 
 class Pool(Protocol):
-  """Where cells run."""
+  """Where runs run."""
 
   @property
   def running(self) -> list[str]: ...  # noqa: D102
@@ -31,8 +31,8 @@ class Pool(Protocol):
   def free(self) -> int: ...  # noqa: D102
   @property
   def jobs(self) -> int: ...  # noqa: D102
-  def start(self, job: Job) -> None: ...  # noqa: D102
-  def ended(self, patience: float) -> list[Ended]: ...  # noqa: D102
+  def start(self, job: PoolJob) -> None: ...  # noqa: D102
+  def ended(self, patience: float) -> list[JobResult]: ...  # noqa: D102
   def interrupt(self) -> None: ...  # noqa: D102
   def kill(self) -> None: ...  # noqa: D102
 
@@ -43,7 +43,7 @@ class Sweep:
 
   Attributes:
     folder: where cells' folders, logs and tables are.
-    cells: all of them.
+    runs: all of them.
     pool: where they run.
     metric: what to rank by, None for the task's own.
     remarks: what the tables should remember.
@@ -51,7 +51,7 @@ class Sweep:
   """
 
   folder: pathlib.Path
-  cells: Sequence[Cell]
+  runs: Sequence[SweepRun]
   pool: Pool
   metric: str | None
   remarks: Mapping[str, Any]
@@ -59,26 +59,26 @@ class Sweep:
 
   def __post_init__(self) -> None:
     self.outcomes: dict[str, Outcome] = {}
-    self._board = Board(self.folder.name, self.cells, quiet=self.quiet)
+    self._board = ProgressTable(self.folder.name, self.runs, quiet=self.quiet)
     self._interrupts = 0
 
   def run(self, budgets: Sequence[int | None], keep: int) -> bool:
-    """Runs every cell through its rungs; returns whether it came to the end uninterrupted."""
+    """Runs every run through its rungs; returns whether it came to the end uninterrupted."""
     self._lock = lock(self.folder)
-    check_unchanged(self.folder, self.cells)
+    check_unchanged(self.folder, self.runs)
     (self.folder / "logs").mkdir(exist_ok=True)
-    self.outcomes = {cell.name: self._outcome(cell, budgets[-1]) for cell in self.cells}
+    self.outcomes = {run.name: self._outcome(run, budgets[-1]) for run in self.runs}
     self._write()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
       signal.signal(number, self._interrupted)
-    alive = list(self.cells)
+    alive = list(self.runs)
     for rung, rounds in enumerate(budgets):
       if rung:
         alive, leaving = halving.survivors(alive, self.outcomes, keep)
-        for cell in leaving:
-          found = self.outcomes[cell.name]
+        for run in leaving:
+          found = self.outcomes[run.name]
           if found.state == "done":
-            self.outcomes[cell.name] = dataclasses.replace(found, state="pruned")
+            self.outcomes[run.name] = dataclasses.replace(found, state="pruned")
       self._run_rung(alive, rounds)
       if self._interrupts:
         break
@@ -86,41 +86,41 @@ class Sweep:
     self._board.finish(self.outcomes)
     return not self._interrupts
 
-  def _run_rung(self, cells: Sequence[Cell], rounds: int | None) -> None:
-    for cell in cells:
-      self.outcomes[cell.name] = self._outcome(cell, rounds)
-    waiting = deque(cell for cell in cells if not self.outcomes[cell.name].settled)
-    by_name = {cell.name: cell for cell in cells}
+  def _run_rung(self, runs: Sequence[SweepRun], rounds: int | None) -> None:
+    for run in runs:
+      self.outcomes[run.name] = self._outcome(run, rounds)
+    waiting = deque(run for run in runs if not self.outcomes[run.name].settled)
+    by_name = {run.name: run for run in runs}
     while self.pool.running or (waiting and not self._interrupts):
       while waiting and self.pool.free > 0 and not self._interrupts:
-        cell = waiting.popleft()
-        self.outcomes[cell.name] = dataclasses.replace(self.outcomes[cell.name], state="running")
-        self.pool.start(self._job(cell, rounds))
+        run = waiting.popleft()
+        self.outcomes[run.name] = dataclasses.replace(self.outcomes[run.name], state="running")
+        self.pool.start(self._job(run, rounds))
       for ended in self.pool.ended(patience=0.5):
         self._record(by_name[ended.name], ended, rounds)
       self._board.draw(self.outcomes, self.pool.running, len(waiting), self.pool.jobs)
 
-  def _record(self, cell: Cell, ended: Ended, rounds: int | None) -> None:
-    found = self._outcome(cell, rounds)
+  def _record(self, run: SweepRun, ended: JobResult, rounds: int | None) -> None:
+    found = self._outcome(run, rounds)
     if not found.settled and not self._interrupts:
-      reason = last_words(self.folder / "logs" / f"{cell.name}.log", ended.code)
+      reason = last_words(self.folder / "logs" / f"{run.name}.log", ended.code)
       found = dataclasses.replace(found, state="failed", score=None, reason=reason)
-    self.outcomes[cell.name] = found
-    self._board.record(cell.name, found, ended.seconds)
+    self.outcomes[run.name] = found
+    self._board.record(run.name, found, ended.seconds)
     self._write()
 
-  def _outcome(self, cell: Cell, rounds: int | None) -> Outcome:
-    return outcomes.outcome(self.folder / cell.name, rounds, self.metric)
+  def _outcome(self, run: SweepRun, rounds: int | None) -> Outcome:
+    return outcomes.outcome(self.folder / run.name, rounds, self.metric)
 
-  def _job(self, cell: Cell, rounds: int | None) -> Job:
-    return Job(
-      cell.name,
-      [sys.executable, str(RUN), *command_flags(cell, self.folder, rounds), "--quiet"],
-      self.folder / "logs" / f"{cell.name}.log",
+  def _job(self, run: SweepRun, rounds: int | None) -> PoolJob:
+    return PoolJob(
+      run.name,
+      [sys.executable, str(RUN), *command_flags(run, self.folder, rounds), "--quiet"],
+      self.folder / "logs" / f"{run.name}.log",
     )
 
   def _write(self) -> None:
-    tables.write(self.folder, self.cells, self.outcomes, self.remarks)
+    tables.write(self.folder, self.runs, self.outcomes, self.remarks)
 
   def _interrupted(self, number: int, frame: Any) -> None:
     self._interrupts += 1
@@ -133,20 +133,19 @@ class Sweep:
       self.pool.kill()
 
 
-def command_flags(cell: Cell, folder: pathlib.Path, rounds: int | None) -> list[str]:
-  """What `run.py` is told for a cell."""
-  flags = list(cell.flags)
+def command_flags(run: SweepRun, folder: pathlib.Path, rounds: int | None) -> list[str]:
+  """What `run.py` is told for a run."""
+  flags = list(run.flags)
   if rounds is not None:
     flags = [flag for flag in flags if not flag.startswith("--total_rounds=")]
     flags.append(f"--total_rounds={rounds}")
-  return [*flags, f"--root_output_dir={folder}", f"--experiment_name={cell.name}"]
+  return [*flags, f"--root_output_dir={folder}", f"--experiment_name={run.name}"]
 
 
-def commands(cells: Sequence[Cell], folder: pathlib.Path) -> str:
-  """The command of every cell, a line each."""
+def commands(runs: Sequence[SweepRun], folder: pathlib.Path) -> str:
+  """The command of every run, a line each."""
   return "\n".join(
-    shlex.join(["python", "experiments/run.py", *command_flags(cell, folder, None)])
-    for cell in cells
+    shlex.join(["python", "experiments/run.py", *command_flags(run, folder, None)]) for run in runs
   )
 
 
@@ -168,19 +167,19 @@ def lock(folder: pathlib.Path) -> Any:
   return file
 
 
-def check_unchanged(folder: pathlib.Path, cells: Sequence[Cell]) -> None:
-  """Raises `UserError` if a cell that was there before would now be run with other flags."""
+def check_unchanged(folder: pathlib.Path, runs: Sequence[SweepRun]) -> None:
+  """Raises `UserError` if a run that was there before would now be run with other flags."""
   try:
     known = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["cells"]
   except (OSError, ValueError, KeyError):
     return
-  before = {cell["name"]: set(cell["flags"]) for cell in known}
-  for cell in cells:
-    differing = before.get(cell.name, set(cell.flags)) ^ set(cell.flags)
+  before = {run["name"]: set(run["flags"]) for run in known}
+  for run in runs:
+    differing = before.get(run.name, set(run.flags)) ^ set(run.flags)
     differing = {flag for flag in differing if not flag.startswith(MAY_CHANGE)}
     if differing:
       raise UserError(
-        f"{folder} holds a sweep whose cells were run with other flags, {', '.join(sorted(differing))}; "
+        f"{folder} holds a sweep whose runs were run with other flags, {', '.join(sorted(differing))}; "
         "choose another --sweep_name."
       )
 

@@ -15,14 +15,14 @@ LONGEST_NAME = 120
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class SearchSpace:
   """What grids are laid over: an algorithm on a task, or a preset.
 
   Attributes:
-    label: begins the names of its cells; cells of one label compete in halving.
+    label: begins the names of its runs; runs of one label compete in halving.
     task: the task.
     algo: the algorithm.
-    flags: of every cell, as `--name=value`.
+    flags: of every run, as `--name=value`.
     grids: what to vary.
     seeds: of the runs.
   """
@@ -36,12 +36,12 @@ class Entry:
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
+class SweepRun:
   """One run.
 
   Attributes:
     name: of its folder.
-    label: of its entry.
+    label: of its space.
     task: the task.
     algo: the algorithm.
     values: where it lies in the grids.
@@ -63,51 +63,51 @@ class Cell:
     return self.label, tuple(self.values.items())
 
 
-def cells_of(entries: Sequence[Entry]) -> list[Cell]:
-  """All cells, first seeds first, so that an early look sees every configuration."""
-  cells = [cell for entry in entries for cell in _cells(entry)]
-  cells.sort(key=lambda cell: cell.seed)  # stable: within a seed in the order of the grids
-  by_name: dict[str, Cell] = {}
-  for cell in cells:
-    if by_name.setdefault(cell.name, cell) is not cell:
-      raise UserError(f"two cells of the sweep are the same, {cell.name}; give each value once.")
-  return cells
+def runs_of(spaces: Sequence[SearchSpace]) -> list[SweepRun]:
+  """All runs, first seeds first, so that an early look sees every configuration."""
+  runs = [run for space in spaces for run in _runs_in(space)]
+  runs.sort(key=lambda run: run.seed)  # stable: within a seed in the order of the grids
+  by_name: dict[str, SweepRun] = {}
+  for run in runs:
+    if by_name.setdefault(run.name, run) is not run:
+      raise UserError(f"two runs of the sweep are the same, {run.name}; give each value once.")
+  return runs
 
 
-def _cells(entry: Entry) -> list[Cell]:
+def _runs_in(space: SearchSpace) -> list[SweepRun]:
   axes = []
-  for grid in entry.grids:
-    flag = flag_of(grid, entry.task, entry.algo)
+  for grid in space.grids:
+    flag = flag_of(grid, space.task, space.algo)
     if flag is not None:
       axes.append([(grid.name, value, flag + value) for value in grid.values])
-  cells = []
+  runs = []
   for point in itertools.product(*axes):
     values = {name: value for name, value, _ in point}
     if len(values) < len(point):
-      raise UserError(f"a grid is given twice for {entry.label}; give all its values at once.")
-    flags = presets.merge(entry.flags, [flag for _, _, flag in point])
-    _check_complete(entry, flags)
-    for seed in entry.seeds:
-      cells.append(
-        Cell(
-          name=_folder_name(entry.label, values, seed),
-          label=entry.label,
-          task=entry.task,
-          algo=entry.algo,
+      raise UserError(f"a grid is given twice for {space.label}; give all its values at once.")
+    flags = presets.merge(space.flags, [flag for _, _, flag in point])
+    _check_complete(space, flags)
+    for seed in space.seeds:
+      runs.append(
+        SweepRun(
+          name=_folder_name(space.label, values, seed),
+          label=space.label,
+          task=space.task,
+          algo=space.algo,
           values=values,
           seed=seed,
           flags=(*flags, f"--seed={seed}"),
         )
       )
-  return cells
+  return runs
 
 
-def _check_complete(entry: Entry, flags: Sequence[str]) -> None:
+def _check_complete(space: SearchSpace, flags: Sequence[str]) -> None:
   """Raises `UserError` for unknown hyperparameters and options, and for needed ones that are missing."""
   plain = {flag.removeprefix("--").partition("=")[0] for flag in flags}
   for which, what, known in (
-    ("set", f"the algorithm {entry.algo}", signatures.of_algorithm(entry.algo)),
-    ("task_set", f"the task {entry.task}", signatures.of_task(entry.task)),
+    ("set", f"the algorithm {space.algo}", signatures.of_algorithm(space.algo)),
+    ("task_set", f"the task {space.task}", signatures.of_task(space.task)),
   ):
     given = [flag.split("=")[1] for flag in flags if flag.startswith(f"--{which}=")]
     if known is None:  # the run itself will check them

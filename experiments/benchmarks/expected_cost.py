@@ -6,7 +6,7 @@ or one copy). How long each takes on this item and machine is measured, by `comp
 
 from typing import NamedTuple
 
-from experiments.benchmarks import items
+from experiments.benchmarks import work_items
 
 
 class Work(NamedTuple):
@@ -28,7 +28,7 @@ WORK = {
 }
 
 
-def factor(algorithm: str, item: items.Item, costs: dict[str, float]) -> float | None:
+def factor(algorithm: str, item: work_items.Item, costs: dict[str, float]) -> float | None:
   """The expected time as a multiple of fedavg's; None for an algorithm whose work is not counted here."""
   if algorithm not in WORK:
     return None
