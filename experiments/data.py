@@ -66,9 +66,11 @@ def list_data(root: pathlib.Path) -> list[str]:
 def fetch(name: str, data_dir: str | None) -> str:
   """Downloads what a task needs, by loading it; what a run would not download, too."""
   if name in ("gldv2", "inaturalist"):
-    from tasks.data import landmark_files
+    from tasks.data import gldv2_inaturalist_download
 
-    landmark_files.build(landmark_files.recipe(name), folders.root(data_dir) / "tff")
+    gldv2_inaturalist_download.build(
+      gldv2_inaturalist_download.recipe(name), folders.root(data_dir) / "tff"
+    )
   _load(name, "real", data_dir)
   return f"{name}: its data is in {folders.root(data_dir)}."
 
@@ -107,18 +109,14 @@ def describe(task: Any, found: label_plot.Labels) -> list[str]:
 
 
 def _load(name: str, data: str | None, data_dir: str | None) -> Any:
-  import inspect
-
-  known = name in tasks.TASKS or name.startswith("tfds:")
-  if not known:
-    raise ValueError(f"there is no task {name!r}: expected one of {', '.join(tasks.TASKS)}.")
+  known = tasks.info(name).options
   from tff_momentum.runtime import set_execution_context
 
   set_execution_context()  # TFF's own would complain when the program ends
-  load = tasks.loader(name)
   options = {"data": data, "data_dir": data_dir}
-  parameters = inspect.signature(load).parameters
-  return load(seed=1, **{k: v for k, v in options.items() if v is not None and k in parameters})
+  return tasks.load(
+    name, seed=1, **{k: v for k, v in options.items() if v is not None and k in known}
+  )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,73 +1,313 @@
-"""The tasks by name. This module imports nothing heavy: `--list` and a wrong name must answer at once."""
+"""The federated learning tasks, by the name that `--task` takes.
+
+This module is a literal table and imports nothing heavy, so listing the tasks or rejecting an unknown option
+does not wait for TensorFlow. A task's own module is imported when the task is loaded:
+
+    import tasks
+
+    task = tasks.load("digits", seed=1, alpha=0.1)
+"""
 
 import functools
 import importlib
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+  from tasks.task import Task
+
+Option = str | int | float | bool | None
+TFDS_PREFIX = "tfds:"
 
 
-class Entry(NamedTuple):
-  """Where a task is made, and what it is in one line."""
+class TaskInfo(NamedTuple):
+  """What is known about a task without loading it.
+
+  Attributes:
+    module: the module that defines the task's `load(*, seed, ...)`.
+    summary: one line about the data and the clients.
+    options: the keyword arguments of `load` other than `seed`, with their defaults.
+    takes_name: whether `load` serves several tasks and takes the task's name as its first argument.
+  """
 
   module: str
   summary: str
-  function: str = "load"
-  arguments: tuple[str, ...] = ()  # what the function is told before its options
+  options: Mapping[str, Option]
+  takes_name: bool = False
 
 
-TASKS: dict[str, Entry] = {
-  "digits": Entry("tasks.digits", "8×8 handwritten digits (carried along), Dirichlet label split"),
-  "quadratic": Entry("tasks.quadratic", "quadratic clients with known curvature, G, δ and optimum"),
-  "diabetes": Entry("tasks.diabetes", "linear regression on 442 patients (carried along)"),
-  "concrete": Entry("tasks.concrete", "linear regression on concrete strength, from a CSV file"),
-  "stackoverflow": Entry("tasks.stackoverflow", "next word of Stack Overflow posts, by user"),
-  "stackoverflow_tag": Entry(
-    "tasks.stackoverflow", "tags of Stack Overflow posts, by user", "load_tags"
+TASKS: dict[str, TaskInfo] = {
+  "digits": TaskInfo(
+    "tasks.digits",
+    "8×8 handwritten digits (embedded), Dirichlet label split",
+    {"num_clients": 100, "alpha": 0.5, "model": "mlp"},
   ),
-  "shakespeare": Entry("tasks.shakespeare", "next character of Shakespeare's plays, by role"),
-  "emnist": Entry("tasks.emnist", "62 handwritten characters, by writer", arguments=("emnist",)),
-  "emnist_digits": Entry(
-    "tasks.emnist", "10 handwritten digits, by writer", arguments=("emnist_digits",)
+  "quadratic": TaskInfo(
+    "tasks.quadratic",
+    "quadratic clients with known curvature, G, δ and optimum",
+    {
+      "num_clients": 100,
+      "dimension": 20,
+      "mu": 0.1,
+      "smoothness": 1.0,
+      "gradient_dissimilarity": 1.0,
+      "hessian_dissimilarity": 0.1,
+      "noise": 0.0,
+      "examples_per_client": 10,
+    },
   ),
-  "emnist_sorted": Entry(
-    "tasks.tfds_images", "EMNIST balanced (47 classes), s % similar clients", "load_emnist_sorted"
+  "diabetes": TaskInfo(
+    "tasks.diabetes",
+    "linear regression on 442 patients (embedded)",
+    {"num_clients": 20, "similarity": 0.0, "model": "linear"},
   ),
-  "cifar100": Entry("tasks.cifar100", "CIFAR-100, TFF's 500 clients by Pachinko allocation"),
-  "cifar10_dirichlet": Entry(
-    "tasks.tfds_images", "CIFAR-10, Dirichlet label split", "load_dirichlet", ("cifar10",)
+  "concrete": TaskInfo(
+    "tasks.concrete",
+    "linear regression on concrete strength, from a CSV file",
+    {"num_clients": 20, "similarity": 0.0, "model": "linear", "data": "real", "data_dir": None},
   ),
-  "cifar100_dirichlet": Entry(
-    "tasks.tfds_images", "CIFAR-100, Dirichlet label split", "load_dirichlet", ("cifar100",)
+  "stackoverflow": TaskInfo(
+    "tasks.stackoverflow",
+    "next word of Stack Overflow posts, by user",
+    {
+      "data": "real",
+      "data_dir": None,
+      "num_clients": None,
+      "max_examples_per_client": 128,
+      "vocab_from_data": False,
+      "vocabulary_size": 10_000,
+    },
   ),
-  "cifar10_two_class": Entry(
-    "tasks.tfds_images",
-    "CIFAR-10, at most two classes a client",
-    "load_two_class",
-    ("cifar10_two_class",),
+  "stackoverflow_tag": TaskInfo(
+    "tasks.stackoverflow_tag",
+    "tags of Stack Overflow posts, by user",
+    {
+      "data": "real",
+      "data_dir": None,
+      "num_clients": None,
+      "max_examples_per_client": 500,
+      "vocab_from_data": False,
+    },
   ),
-  "fashion_mnist": Entry(
-    "tasks.tfds_images",
-    "Fashion-MNIST, at most two classes a client",
-    "load_two_class",
-    ("fashion_mnist",),
+  "shakespeare": TaskInfo(
+    "tasks.shakespeare",
+    "next character of Shakespeare's plays, by role",
+    {
+      "model": "lstm",
+      "partition": "role",
+      "data": "real",
+      "data_dir": None,
+      "num_clients": None,
+      "max_examples_per_client": None,
+    },
   ),
-  "sent140": Entry("tasks.sent140", "sentiment of tweets, by user"),
-  "gldv2": Entry(
-    "tasks.landmarks", "landmarks by photographer, 2,028 classes", arguments=("gldv2",)
+  "emnist": TaskInfo(
+    "tasks.emnist",
+    "62 handwritten characters, by writer",
+    {
+      "model": None,
+      "data": "real",
+      "data_dir": None,
+      "num_clients": None,
+      "max_examples_per_client": None,
+    },
+    takes_name=True,
   ),
-  "inaturalist": Entry(
-    "tasks.landmarks", "species by observer, 1,203 classes", arguments=("inaturalist",)
+  "emnist_digits": TaskInfo(
+    "tasks.emnist",
+    "10 handwritten digits, by writer",
+    {
+      "model": None,
+      "data": "real",
+      "data_dir": None,
+      "num_clients": None,
+      "max_examples_per_client": None,
+    },
+    takes_name=True,
+  ),
+  "emnist_sorted": TaskInfo(
+    "tasks.emnist_sorted",
+    "EMNIST balanced (47 classes), s % similar clients",
+    {
+      "num_clients": 400,
+      "similarity": 0.0,
+      "model": "logistic",
+      "data": "real",
+      "data_dir": None,
+      "max_examples_per_client": None,
+    },
+  ),
+  "cifar100": TaskInfo(
+    "tasks.cifar100",
+    "CIFAR-100, TFF's 500 clients by Pachinko allocation",
+    {
+      "model": "resnet18",
+      "data": "real",
+      "data_dir": None,
+      "crop": 24,
+      "num_clients": None,
+      "max_examples_per_client": None,
+    },
+  ),
+  "cifar10_dirichlet": TaskInfo(
+    "tasks.cifar_dirichlet",
+    "CIFAR-10, Dirichlet label split",
+    {
+      "num_clients": 100,
+      "alpha": 0.0,
+      "model": "lenet",
+      "data": "real",
+      "data_dir": None,
+      "max_examples_per_client": None,
+    },
+    takes_name=True,
+  ),
+  "cifar100_dirichlet": TaskInfo(
+    "tasks.cifar_dirichlet",
+    "CIFAR-100, Dirichlet label split",
+    {
+      "num_clients": 100,
+      "alpha": 0.0,
+      "model": "lenet",
+      "data": "real",
+      "data_dir": None,
+      "max_examples_per_client": None,
+    },
+    takes_name=True,
+  ),
+  "cifar10_two_class": TaskInfo(
+    "tasks.cifar10_two_class",
+    "CIFAR-10, at most two classes per client",
+    {
+      "num_clients": 50,
+      "partition": "classes:2",
+      "model": "mlp600",
+      "data": "real",
+      "data_dir": None,
+      "max_examples_per_client": None,
+    },
+  ),
+  "fashion_mnist": TaskInfo(
+    "tasks.fashion_mnist",
+    "Fashion-MNIST, at most two classes per client",
+    {
+      "num_clients": 50,
+      "partition": "classes:2",
+      "model": "mlp300",
+      "data": "real",
+      "data_dir": None,
+      "max_examples_per_client": None,
+    },
+  ),
+  "sent140": TaskInfo(
+    "tasks.sent140",
+    "sentiment of tweets, by user",
+    {"data": "real", "data_dir": None, "num_clients": None, "max_examples_per_client": None},
+  ),
+  "gldv2": TaskInfo(
+    "tasks.gldv2_inaturalist",
+    "landmarks by photographer, 2,028 classes",
+    {
+      "model": "mobilenet_v2",
+      "data": "real",
+      "data_dir": None,
+      "num_clients": None,
+      "max_examples_per_client": None,
+      "image_size": 224,
+      "pretrained": False,
+    },
+    takes_name=True,
+  ),
+  "inaturalist": TaskInfo(
+    "tasks.gldv2_inaturalist",
+    "species by observer, 1,203 classes",
+    {
+      "model": "mobilenet_v2",
+      "data": "real",
+      "data_dir": None,
+      "num_clients": None,
+      "max_examples_per_client": None,
+      "image_size": 224,
+      "pretrained": False,
+    },
+    takes_name=True,
   ),
 }
 
+# `tfds:NAME` is any TFDS image classification data set whose images have one size.
+_TFDS_TASK = TaskInfo(
+  "tasks.tfds_images",
+  "a TFDS image classification data set, split over clients",
+  {
+    "num_clients": 100,
+    "partition": "dirichlet:0.3",
+    "model": "cnn",
+    "data": "real",
+    "data_dir": None,
+    "max_examples_per_client": None,
+  },
+  takes_name=True,
+)
 
-def loader(name: str) -> Any:
-  """The function `load(*, seed, ...)` of a task; its keyword arguments are the task's options.
 
-  Beside the names in `TASKS`, `tfds:NAME` is any image classification data set of TFDS.
+def info(name: str) -> TaskInfo:
+  """Looks up a task without importing it.
+
+  Args:
+    name: a key of `TASKS`, or `tfds:NAME`.
+
+  Returns:
+    The task's module, summary and options.
+
+  Raises:
+    ValueError: no task has this name.
+
+  >>> info("digits").options["alpha"]
+  0.5
   """
-  if name.startswith("tfds:"):
-    module = importlib.import_module("tasks.tfds_images")
-    return functools.partial(module.load_tfds, name.removeprefix("tfds:"))
-  entry = TASKS[name]
-  function = getattr(importlib.import_module(entry.module), entry.function)
-  return functools.partial(function, *entry.arguments) if entry.arguments else function
+  if name.startswith(TFDS_PREFIX):
+    return _TFDS_TASK
+  if name not in TASKS:
+    raise ValueError(f"There is no task {name!r}: expected one of {', '.join(TASKS)}.")
+  return TASKS[name]
+
+
+def loader(name: str) -> "Callable[..., Task]":
+  """Imports a task's module and returns its `load(*, seed, **options)`.
+
+  Args:
+    name: a key of `TASKS`, or `tfds:NAME`.
+
+  Raises:
+    ValueError: no task has this name.
+  """
+  found = info(name)
+  function = importlib.import_module(found.module).load
+  return functools.partial(function, name) if found.takes_name else function
+
+
+def load(name: str, *, seed: int, **options: Any) -> "Task":
+  """Loads a task.
+
+  Args:
+    name: a key of `TASKS`, or `tfds:NAME`.
+    seed: seed of the split, the initial weights and the synthetic data.
+    **options: overrides of the defaults in `info(name).options`.
+
+  Returns:
+    The task.
+
+  Raises:
+    ValueError: the task has no such option, or a value is invalid; `tasks.data.folders.DataError` (a
+      `ValueError`) if its data is missing or damaged.
+
+  >>> load("digits", seed=1, num_clients=10)
+  Task('digits', embedded data, 10 clients, 1,438 examples, model of 4,810 parameters)
+  """
+  known = info(name).options
+  for option in options:
+    if option not in known:
+      raise ValueError(
+        f"The task {name} has no option {option!r}: expected one of {', '.join(known)}."
+      )
+  return loader(name)(seed=seed, **options)

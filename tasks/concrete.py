@@ -5,10 +5,10 @@ import pathlib
 
 import numpy as np
 
+from tasks.builders.regression_table import regression_task
 from tasks.data import folders, synthetic
 from tasks.data.folders import DataError
 from tasks.data.sources import DATA
-from tasks.tabular import regression_task
 from tasks.task import Task
 from tff_momentum import validation
 

@@ -2,7 +2,7 @@
 
 from sklearn import datasets
 
-from tasks.tabular import regression_task
+from tasks.builders.regression_table import regression_task
 from tasks.task import Task
 
 

@@ -6,7 +6,7 @@ import sys
 
 import tasks
 from tasks import digits
-from tasks.models import table
+from tasks.models import catalogue
 from tests import ROOT
 from tff_momentum import describe
 
@@ -34,5 +34,5 @@ def test_the_table_of_algorithms_is_current():
 
 def test_the_table_of_models_is_current():
   (written,) = re.findall(r"<!-- models -->\n(.*?)\n<!-- /models -->", README, re.DOTALL)
-  assert written == table.table()
-  assert {row.task for row in table.ROWS} == set(tasks.TASKS) - {"quadratic"}
+  assert written == catalogue.table()
+  assert {row.task for row in catalogue.ROWS} == set(tasks.TASKS) - {"quadratic"}

@@ -10,10 +10,10 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import tasks
 from experiments.reports import measures
 from experiments.runs import reader
 from experiments.runs.reader import Run
-from experiments.sweeps import signatures
 from experiments.sweeps.grids import Grid
 from experiments.sweeps.local_pool import LocalPool
 from experiments.sweeps.scheduler import Sweep
@@ -51,8 +51,7 @@ class TrialSetting:
   @property
   def needs_data(self) -> bool:
     """Whether it reads a data set that this repository does not carry."""
-    known = signatures.of_task(self.task)  # None for a data set of TFDS
-    return known is None or "data_dir" in known
+    return "data_dir" in tasks.info(self.task).options
 
 
 @dataclasses.dataclass(frozen=True)

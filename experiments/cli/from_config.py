@@ -7,10 +7,10 @@ from typing import Any
 
 from absl import flags
 
+import tasks
 from experiments.cli import presets
 from experiments.cli.errors import UserError
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
-from experiments.sweeps import signatures
 
 # What a run says of itself that is no flag of the next: a name of its own, and what lies in the details.
 NOT_TAKEN = ("experiment_name", "preset", "num_clients", "data")
@@ -45,7 +45,7 @@ def read(path: pathlib.Path) -> list[str]:
     for key, value in config.items()
     if key in flags.FLAGS and key not in NOT_TAKEN and value is not None
   ]
-  options = set(signatures.of_task(task) or details) & set(details)
+  options = set(tasks.info(task).options) & set(details)
   found += _options(details, options, TASK_FLAGS, "task_set")
   return found + _options(tuned, set(tuned), ALGORITHM_FLAGS, "set")
 

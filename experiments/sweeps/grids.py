@@ -75,11 +75,11 @@ def flag_of(grid: Grid, task: str, algo: str) -> str | None:
   if grid.scope not in (None, TASK, algo):
     return None
   if grid.scope == TASK:
-    if options is not None and grid.name not in options:
+    if grid.name not in options:
       raise errors.unknown_name(f"the task {task}", grid.name, options)
     return _task_flag(grid.name)
   is_hyperparameter = grid.name in hyperparameters
-  is_option = options is not None and grid.name in options
+  is_option = grid.name in options
   if is_hyperparameter and is_option and grid.scope is None:
     raise UserError(
       f"{grid.name} is of the task {task} and of the algorithm {algo}; write {TASK}:{grid.name}=... "

@@ -110,8 +110,6 @@ def _check_complete(space: SearchSpace, flags: Sequence[str]) -> None:
     ("task_set", f"the task {space.task}", signatures.of_task(space.task)),
   ):
     given = [flag.split("=")[1] for flag in flags if flag.startswith(f"--{which}=")]
-    if known is None:  # the run itself will check them
-      continue
     for name in given:
       if name not in known:
         raise unknown_name(what, name, known)

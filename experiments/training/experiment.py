@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import inspect
 import pathlib
 import signal
 import sys
@@ -268,10 +267,8 @@ def build_algorithm(
 
 
 def task_options(flags: Any) -> dict[str, Any]:
-  """The options that the flags give the task, checked against its `load`."""
-  known = [
-    name for name in inspect.signature(tasks.loader(flags.task)).parameters if name != "seed"
-  ]
+  """The options that the flags give the task, checked against the registry of tasks."""
+  known = tasks.info(flags.task).options
   given = {name: flags[name].value for name in TASK_FLAGS if flags[name].value is not None}
   given.update((name, literal(text)) for name, text in assignments("task_set").items())
   for name in given:

@@ -29,6 +29,11 @@ def central_crop(images: tf.Tensor, size: int) -> tf.Tensor:
   return images[:, start : start + size, start : start + size]
 
 
+def to_unit(images: tf.Tensor) -> tf.Tensor:
+  """Scales pixels from [0, 255] to [0, 1]."""
+  return tf.cast(images, tf.float32) / 255
+
+
 def standardise_each(images: tf.Tensor) -> tf.Tensor:
   """Mean 0 and variance 1 for each image (Reddi et al. 2021)."""
   return tf.image.per_image_standardization(tf.cast(images, tf.float32))

@@ -12,9 +12,10 @@ from tasks.data.batches import Numbered
 from tasks.data.sources import Raw, Source
 from tff_momentum import validation
 
-Make = Callable[
-  [np.random.Generator, int], Raw
-]  # (the client's own randomness, how many) -> examples
+# (the client's own random generator, number of examples) -> examples
+Make = Callable[[np.random.Generator, int], Raw]
+# (the client's own random generator) -> probabilities of the classes
+ClassLaw = Callable[[np.random.Generator], np.ndarray]
 
 
 def synthetic_source(
@@ -59,7 +60,7 @@ def synthetic_source(
   return Source("synthetic", Numbered(num_clients), int(sizes.sum(dtype=np.int64)), read, read_test)
 
 
-def class_law(alpha: float | None, classes: int) -> Callable[[np.random.Generator], np.ndarray]:
+def class_law(alpha: float | None, classes: int) -> ClassLaw:
   """A client's class distribution: Dir(α·1/classes) as in the real splits; None is two classes."""
 
   def draw(rng: np.random.Generator) -> np.ndarray:
@@ -80,7 +81,7 @@ def class_law(alpha: float | None, classes: int) -> Callable[[np.random.Generato
 def images(
   shape: tuple[int, int, int],
   classes: int,
-  law: Callable[[np.random.Generator], np.ndarray],
+  law: ClassLaw,
   columns: tuple[str, str] = ("image", "label"),
   noise: float = 40.0,
 ) -> Make:

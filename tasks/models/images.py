@@ -1,9 +1,12 @@
 """Small image models of the federated learning papers. All give logits."""
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
-Shape = tuple[int, int, int]
-PENULTIMATE = "penultimate"
+Shape = tuple[int, int, int]  # height, width, channels
+BuildModel = Callable[[Shape, int], "tf.keras.Model"]  # (shape of an image, number of classes)
+PENULTIMATE = "penultimate"  # name of the layer whose activations FedMAX regularises
 
 
 def cnn_dropout(shape: Shape, classes: int) -> "tf.keras.Model":
@@ -76,7 +79,7 @@ def lenet(shape: Shape, classes: int) -> "tf.keras.Model":
   )
 
 
-def dense(units: int):
+def dense(units: int) -> BuildModel:
   """Two hidden layers: 200 is McMahan et al.'s 2NN, 300 and 600 are FedGLOMO's."""
 
   def build(shape: Shape, classes: int) -> "tf.keras.Model":

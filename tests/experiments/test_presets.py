@@ -1,7 +1,6 @@
 """The presets: every file is read, names what exists, gives values that builders take, and starts."""
 
 import functools
-import inspect
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from experiments.cli import flags as settings
 from experiments.cli import presets, scale
 from experiments.cli.errors import UserError
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
-from experiments.sweeps import grids, signatures
+from experiments.sweeps import grids
 from tests.helpers import preset_starts
 from tff_momentum.registry import ALGORITHMS
 
@@ -46,15 +45,7 @@ def given(name):
 
 @functools.cache
 def task_options(task):
-  return set(inspect.signature(tasks.loader(task)).parameters) - {"seed"}
-
-
-def exists(task):
-  try:
-    tasks.loader(task)
-  except ModuleNotFoundError:
-    return False
-  return True
+  return set(tasks.info(task).options)
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +85,8 @@ def test_presets_name_what_exists_and_give_values_that_builders_take(folder, fla
     plain = {key: flags[key] for key in ALGORITHM_FLAGS if key in flags}
     experiment.hyperparameters(algo, {**plain, **flags["set"]})  # names, and values by building
     assert "client_steps_per_round" not in flags or "client_epochs_per_round" not in flags, name
-    if exists(task):
-      options = {*flags["task_set"], *(key for key in flags if key in TASK_FLAGS)}
-      assert options <= task_options(task), name
+    options = {*flags["task_set"], *(key for key in flags if key in TASK_FLAGS)}
+    assert options <= task_options(task), name
 
 
 @pytest.mark.parametrize("folder", sorted({name.rpartition("/")[0] for name in NAMES}))
@@ -114,11 +104,6 @@ def test_grids_of_presets_name_hyperparameters_and_hold_values_that_builders_tak
       if flag.startswith("--set=") or grid.name in ALGORITHM_FLAGS:
         for value in grid.values:
           experiment.hyperparameters(flags["algo"], {**flags["set"], grid.name: value})
-
-
-def test_options_read_from_source_are_those_of_the_tasks():
-  for name in filter(exists, tasks.TASKS):
-    assert set(signatures.of_task(name)) == task_options(name)
 
 
 # The preset and the command line.

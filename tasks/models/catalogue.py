@@ -1,6 +1,6 @@
 """Prints the models of all tasks with their parameters, the README's table:
 
-python -m tasks.models.table
+python -m tasks.models.catalogue
 """
 
 import os
@@ -11,8 +11,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
 
-from tasks import digits, emnist, landmarks, sent140, stackoverflow, tabular, tfds_images
-from tasks.models import deep, images, text
+from tasks import digits, emnist, gldv2_inaturalist, sent140, stackoverflow, stackoverflow_tag
+from tasks.models import deep, images, tables, text
 from tff_momentum.runtime import set_execution_context
 
 GREY, CIFAR, CROP, LARGE = (28, 28, 1), (32, 32, 3), (24, 24, 3), (224, 224, 3)
@@ -34,7 +34,7 @@ def _row(task: str, model: str, source: str, build: Callable[..., Any], *argumen
 REDDI, MCMAHAN = "Reddi et al. 2021, TFF", "McMahan et al. 2017, TFF"
 ROWS = [
   _row("stackoverflow", "LSTM 670", REDDI, text.next_word, stackoverflow.WORDS + 4),
-  _row("stackoverflow_tag", "logistic", REDDI, stackoverflow.tag_model),
+  _row("stackoverflow_tag", "logistic", REDDI, stackoverflow_tag.tag_model),
   _row("shakespeare", "lstm", MCMAHAN, text.next_characters, 90),
   _row("shakespeare", "lstm100", "GHBM", text.one_character_lstm, 80),
   _row("shakespeare", "gru", "FedGBO", text.one_character_gru, 79),
@@ -53,17 +53,24 @@ ROWS = [
   _row("cifar10_dirichlet", "vgg11", "FedGM", deep.vgg11, CIFAR, 10),
   _row("cifar100_dirichlet", "lenet", "GHBM, Hsu et al. 2019", images.lenet, CIFAR, 100),
   _row("cifar100_dirichlet", "resnet20", "GHBM, He et al. 2016", deep.resnet20, CIFAR, 100),
-  _row("cifar10_two_class", "mlp600", "FedGLOMO", tfds_images.MODELS["mlp600"], CIFAR, 10),
-  _row("fashion_mnist", "mlp300", "FedGLOMO", tfds_images.MODELS["mlp300"], GREY, 10),
+  _row("cifar10_two_class", "mlp600", "FedGLOMO", images.dense(600), CIFAR, 10),
+  _row("fashion_mnist", "mlp300", "FedGLOMO", images.dense(300), GREY, 10),
   _row("emnist_sorted", "logistic", "Mime", images.logistic, GREY, 47),
   _row("sent140", "linear", "FedGBO", sent140.linear),
   *(
-    _row(name, model, "GHBM", landmarks.MODELS[model], LARGE, landmarks.FILES[name].classes)
+    _row(
+      name,
+      model,
+      "GHBM",
+      gldv2_inaturalist.MODELS[model],
+      LARGE,
+      gldv2_inaturalist.FILES[name].classes,
+    )
     for name in ("gldv2", "inaturalist")
     for model in ("mobilenet_v2", "vit_b16")
   ),
-  _row("concrete", "linear", "Mime", tabular.linear, 8),
-  _row("diabetes", "linear", "–", tabular.linear, 10),
+  _row("concrete", "linear", "Mime", tables.linear, 8),
+  _row("diabetes", "linear", "–", tables.linear, 10),
   _row("digits", "mlp", "–", digits.mlp),
 ]
 

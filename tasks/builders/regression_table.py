@@ -1,34 +1,20 @@
-"""Linear regression on a small table: a fixed fifth for testing, the rest split over clients."""
+"""Regression on a small table: a fixed fifth of the rows for testing, the rest split over clients."""
 
 import numpy as np
 import tensorflow as tf
 
 from tasks.data import partitions
 from tasks.data.batches import ArrayClients, ordered_batches
+from tasks.models import tables
 from tasks.task import Defaults, Task
 from tff_momentum import validation
 from tff_momentum.models.keras import from_keras
 from tff_momentum.models.model import Model
 
-
-def linear(features: int) -> "tf.keras.Model":
-  """Linear regression, from zero."""
-  return tf.keras.Sequential(
-    [tf.keras.layers.Dense(1, kernel_initializer="zeros", input_shape=(features,))]
-  )
-
-
-def mlp(features: int) -> "tf.keras.Model":
-  """One hidden layer of 32."""
-  return tf.keras.Sequential(
-    [
-      tf.keras.layers.Dense(32, activation="relu", input_shape=(features,), name="hidden"),
-      tf.keras.layers.Dense(1),
-    ]
-  )
-
-
-MODELS = {"linear": (linear, None), "mlp": (mlp, "hidden")}
+MODELS = {
+  "linear": (tables.linear, None),
+  "mlp": (tables.mlp, "hidden"),
+}  # and its last hidden layer
 
 
 def regression_task(
@@ -43,10 +29,28 @@ def regression_task(
   data: str,
   client_learning_rate: float,
 ) -> Task:
-  """A task of a table of numbers; features and target are standardised by the training part.
+  """Builds a regression task from a table of numbers.
 
-  Clients hold neighbours in the order of the target, or random rows, or a mixture (`similarity`, in
-  percent). The loss is the mean squared error; `r2` is the share of the test targets' variance explained.
+  Features and target are standardised with the mean and deviation of the training rows. The loss is the mean
+  squared error; the metric `r2` is the fraction of the test targets' variance that the model explains.
+
+  Args:
+    name: the task's name.
+    features: float[rows, features].
+    target: float[rows].
+    seed: seed of the split and the initial weights.
+    num_clients: number of clients.
+    similarity: percentage of each client's rows that are drawn at random; the rest are neighbours in the
+      order of the target.
+    model: linear or mlp.
+    data: embedded, real or synthetic.
+    client_learning_rate: the default learning rate.
+
+  Returns:
+    The task.
+
+  Raises:
+    ValueError: an option is invalid.
   """
   validation.one_of("model", model, MODELS)
   test = np.zeros(len(target), bool)
@@ -78,11 +82,11 @@ def _standardise(table: np.ndarray, train: np.ndarray) -> np.ndarray:
 def _model(name: str, features: int, variance: float, seed: int) -> Model:
   build, penultimate = MODELS[name]
 
-  def loss(labels, predictions):
+  def loss(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(tf.square(labels - predictions))
 
-  def r2(labels, predictions):
-    # Its mean over the test set is 1 − Σ(y − p)² / Σ(y − ȳ)².
+  def r2(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+    # The mean over the test set is 1 − Σ(y − p)² / Σ(y − ȳ)².
     return 1 - tf.square(labels - predictions) / variance
 
   return from_keras(

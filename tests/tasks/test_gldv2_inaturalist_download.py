@@ -12,9 +12,9 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.python.simulation.datasets import vision_datasets_utils
 
-from tasks.data import landmark_files
+from tasks.data import gldv2_inaturalist_download
 from tasks.data.folders import DataError
-from tasks.data.landmark_files import File, Recipe
+from tasks.data.gldv2_inaturalist_download import File, Recipe
 from tests.tasks.test_downloads import serving
 
 RNG = np.random.default_rng(0)
@@ -57,9 +57,9 @@ def gld_files():
 def test_archives_become_files_that_tff_reads(tmp_path):
   files = gld_files()
   with serving(files, breaks_after=[50, None, None, 3000]) as server:
-    landmark_files.build(gld_at(server, files), tmp_path / "tff")
+    gldv2_inaturalist_download.build(gld_at(server, files), tmp_path / "tff")
     asked = len(server.ranges)
-    landmark_files.build(gld_at(server, files), tmp_path / "tff")  # it is there
+    gldv2_inaturalist_download.build(gld_at(server, files), tmp_path / "tff")  # it is there
     assert len(server.ranges) == asked
   assert [path.name for path in (tmp_path / "tff").iterdir()] == ["gld160k"]
   # TFF 0.87's `gldv2.load_data` forgets an argument of its reader, and would download everything again.
@@ -91,12 +91,12 @@ def test_a_wrong_checksum_is_told_and_what_was_done_stays_done(tmp_path):
   files["md5.images_001.txt"] = b"0" * 32
   with serving(files) as server:
     with pytest.raises(DataError, match="expected 00000000"):
-      landmark_files.build(gld_at(server, files), tmp_path)
+      gldv2_inaturalist_download.build(gld_at(server, files), tmp_path)
     assert not (tmp_path / "gld160k").exists()
     files["md5.images_001.txt"] = right
     (tmp_path / "gld160k.work" / "md5.images_001.txt").unlink()
     del files["images_000.tar"]  # it was searched, and is not asked for again
-    landmark_files.build(gld_at(server, files), tmp_path)
+    gldv2_inaturalist_download.build(gld_at(server, files), tmp_path)
   assert sorted(path.name for path in (tmp_path / "gld160k" / "train").iterdir()) == ["ann", "bob"]
 
 
@@ -105,11 +105,13 @@ def test_pictures_that_are_nowhere_are_counted(tmp_path):
   files["images_001.tar"] = archive({"i3": jpeg()})
   files["md5.images_001.txt"] = md5(files["images_001.tar"]).encode()
   with serving(files) as server, pytest.raises(DataError, match="2 of 5 pictures of gld160k"):
-    landmark_files.build(gld_at(server, files), tmp_path)
+    gldv2_inaturalist_download.build(gld_at(server, files), tmp_path)
 
 
 def test_the_recipes_are_tffs():
-  gldv2, inaturalist = (landmark_files.recipe(name) for name in ("gldv2", "inaturalist"))
+  gldv2, inaturalist = (
+    gldv2_inaturalist_download.recipe(name) for name in ("gldv2", "inaturalist")
+  )
   assert len(gldv2.archives) == 500
   assert gldv2.archives[7].url.endswith("images_007.tar")
   assert (gldv2.folder, inaturalist.folder) == ("gld160k", "USER_120K")
