@@ -27,8 +27,9 @@ class Task:
 
   A task knows nothing about algorithms; any algorithm trains any task. A task of one's own is a function
   `load(*, seed, ...) -> Task`. Data that fits in memory needs few lines: `tasks.data.partitions`
-  decides which client holds which example, and `ArrayClients` turns the arrays into batches. Larger data brings its own
-  `dataset` function, which must be deterministic: a resumed run asks for the same client with the same seed.
+  decides which client holds which example, and `ArrayClients` turns the arrays into batches. Larger data
+  brings its own `dataset` function, which must be deterministic: a resumed run asks for the same client with
+  the same seed.
   Add the task to `tasks.TASKS` to run it with `--task=NAME`.
 
   Attributes:
