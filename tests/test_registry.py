@@ -4,7 +4,8 @@ import inspect
 
 import pytest
 
-from tff_momentum import algorithms
+from tests import ROOT
+from tff_momentum import algorithms, papers
 from tff_momentum.registry import ALGORITHMS, REQUIRED
 
 every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
@@ -27,3 +28,19 @@ def test_hyperparameters_are_those_of_the_builders_signature(name):
 def test_the_module_defines_the_builder(name):
   module = f"tff_momentum.algorithms.{ALGORITHMS[name].module}"
   assert inspect.unwrap(algorithms.builder(name)).__module__ == module
+
+
+@every_algorithm
+def test_every_source_is_a_known_paper(name):
+  assert ALGORITHMS[name].paper in papers.PAPERS
+
+
+def test_the_page_of_papers_is_current():
+  written = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+  assert written == papers.page(), "run: python -m tff_momentum.papers > docs/papers.md"
+
+
+def test_papers_have_links_and_no_two_the_same():
+  links = [paper.link for paper in papers.PAPERS.values() if paper.link]
+  assert len(links) == len(set(links)) == len(papers.PAPERS) - 1  # the slides have none
+  assert all(link.startswith(("https://arxiv.org/abs/", "https://doi.org/10.")) for link in links)
