@@ -39,6 +39,7 @@ def main(argv: list[str]) -> int:
 
   import tasks
   from experiments.runs import folder as output
+  from experiments.runs.columns import header
   from experiments.training import experiment
   from experiments.training import tensorboard as board
   from tff_momentum.client import LocalWork
@@ -75,7 +76,7 @@ def main(argv: list[str]) -> int:
     for name, columns in (("off", []), ("on", measure.columns)):
       config = {"experiment_name": name, "hyperparameters": {}}
       folder = output.RunFolder.open(root, config)
-      folder.start_metrics(metrics, 0, diagnostics=columns)
+      folder.start_metrics(header(metrics, diagnostics=columns), 0)
       tensorboard = board.TensorBoard(folder.path / "tensorboard", config)
       writers.append((folder.write_row, tensorboard.write))
     for block in range(arguments.blocks + 1):

@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.claim_trials.protocol import Finding, Panel, Results
 from experiments.reports import measures
-from experiments.reports.measures import Metric
+from experiments.runs.metric import Metric
 
 Expectation = Callable[[Results], Finding]
 POINT = 0.01

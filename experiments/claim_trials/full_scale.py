@@ -6,7 +6,6 @@ Each task, model and amount of local work of the presets is run for three rounds
 time, with synthetic data of the real sizes; the quicker of the last two rounds counts.
 """
 
-import csv
 import json
 import pathlib
 import subprocess
@@ -16,6 +15,7 @@ from typing import Any
 
 from experiments.claim_trials.protocol import Claim
 from experiments.cli import presets as preset_files
+from experiments.runs.reader import read_metrics
 from experiments.sweeps import signatures
 from experiments.sweeps.forked_runs import ROOT, RUN
 
@@ -119,8 +119,7 @@ def _measure(name: str, given: dict[str, str], folder: pathlib.Path) -> dict[str
     why = f"did not run here: {' '.join(said)[:120]} ({error.returncode})"
   took = []
   if (run / "metrics.csv").exists():
-    with open(run / "metrics.csv", newline="") as file:
-      took = [float(row["seconds/train"]) for row in csv.DictReader(file)][1:]
+    took = read_metrics(run / "metrics.csv", running=True)["seconds/train"][1:].tolist()
   seconds = min(took) / CLIENTS * images / sample if took else None
   return {"seconds": seconds, "why": why, **_defaults(given["task"])}
 

@@ -13,6 +13,7 @@ from typing import Any
 import tasks
 from experiments.reports import measures
 from experiments.runs import reader
+from experiments.runs.metric import Metric
 from experiments.runs.reader import Run
 from experiments.sweeps.grids import Grid
 from experiments.sweeps.local_pool import LocalPool
@@ -123,7 +124,7 @@ class Results:
     """A method's runs."""
     return self.runs[panel.setting.name, label]
 
-  def metric(self, panel: Panel) -> measures.Metric:
+  def metric(self, panel: Panel) -> Metric:
     """What a panel's methods are compared by."""
     return measures.main_metric([run for arm in panel.arms for run in self.of(panel, arm.label)])
 

@@ -13,6 +13,7 @@ from typing import Any
 from experiments.cli.flags import TASK_FLAGS
 from experiments.reports import measures
 from experiments.reports.algorithm_names import spelled
+from experiments.runs.metric import Metric
 from experiments.runs.reader import Run
 from tff_momentum.registry import ALGORITHMS
 
@@ -53,7 +54,7 @@ class Setting:
 
   values: Mapping[str, Any]
   label: str
-  metric: measures.Metric
+  metric: Metric
   methods: Sequence[Method]
 
   @property
@@ -158,7 +159,7 @@ def _details_of_the_seed(runs: Sequence[Run]) -> set[tuple[str, str]]:
   return found
 
 
-def _methods(runs: Sequence[Run], metric: measures.Metric) -> list[Method]:
+def _methods(runs: Sequence[Run], metric: Metric) -> list[Method]:
   methods = []
   for algo, members in _group(runs, lambda run: run.config["algo"]).items():
     shown = varying([_words(run) for run in members])

@@ -4,54 +4,18 @@ A configuration is passed as the list of its runs, which differ only in the seed
 standard deviation (n − 1).
 """
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from experiments.runs.folder import LAST_ROUNDS
+from experiments.runs import metric as metrics
+from experiments.runs import reader
+from experiments.runs.columns import UNUSED_CLIENTS
+from experiments.runs.final_value import final_value
+from experiments.runs.metric import Metric
 from experiments.runs.reader import Run
-
-# Metrics that are better when larger, in the order in which a task's main one is looked for.
-GROWING = ("accuracy", "recall", "precision", "auc", "f1")
-UNHEARD = (
-  "dropped",
-  "late",
-  "stale",
-)  # clients that download the model, and whose update is not used
-
-
-@dataclasses.dataclass(frozen=True)
-class Metric:
-  """The number by which methods are compared: a share of 1, shown in percent, or a loss."""
-
-  column: str
-  larger_is_better: bool
-
-  @property
-  def name(self) -> str:
-    """As a reader knows it."""
-    return self.column.removeprefix("eval/").replace("_", " ")
-
-  @property
-  def axis(self) -> str:
-    """The label of an axis."""
-    return f"Test {self.name} (%)" if self.larger_is_better else f"Test {self.name}"
-
-  @property
-  def factor(self) -> float:
-    """From the measured number to the shown one."""
-    return 100.0 if self.larger_is_better else 1.0
-
-  def show(self, value: float) -> str:
-    """A value as text."""
-    return f"{value * self.factor:.1f}" if self.larger_is_better else f"{value:.4g}"
-
-  def better(self, left: float, right: float) -> bool:
-    """Whether the left value is at least as good."""
-    return left >= right if self.larger_is_better else left <= right
 
 
 class Curve(NamedTuple):
@@ -80,42 +44,24 @@ class CostToTarget(NamedTuple):
 
 
 def main_metric(runs: Sequence[Run]) -> Metric:
-  """The metric all runs have been evaluated by: an accuracy or the like, else the loss.
+  """The main metric of the columns by which all runs were evaluated; raises ValueError if there is none.
 
-  A run that diverged before its first evaluation has none, and is not asked.
+  A run that diverged before its first evaluation has no such columns and is ignored.
   """
-  evaluated = [_evaluated_by(run) for run in runs]
+  evaluated = [reader.evaluated(run.columns) for run in runs]
   shared = set.intersection(*filter(None, evaluated)) if any(evaluated) else set()
-  for word in GROWING:
-    found = [name for name in shared if word in name]
-    if found:
-      return Metric(min(found, key=lambda name: (name != f"eval/{word}", name)), True)
-  if "eval/loss" in shared:
-    return Metric("eval/loss", False)
-  raise ValueError(
-    "metrics.csv should have eval/loss, or a metric such as eval/accuracy; it has neither."
-  )
-
-
-def _evaluated_by(run: Run) -> set[str]:
-  return {
-    name
-    for name, values in run.columns.items()
-    if name.startswith("eval/") and np.any(~np.isnan(values))
-  }
-
-
-def window(rounds: int) -> int:
-  """How many rounds at the end a final value is averaged over: 100, or the second half of a short run."""
-  return min(LAST_ROUNDS, max(1, rounds // 2))
+  found = metrics.main_metric(shared)
+  if found is None:
+    raise ValueError(
+      "metrics.csv should have eval/loss, or a metric such as eval/accuracy; it has neither."
+    )
+  return found
 
 
 def final(run: Run, column: str) -> float:
-  """The mean over the last rounds of a run."""
-  values, rounds = run.columns[column], run.columns["round"]
-  measured = ~np.isnan(values)
-  recent = measured & (rounds > run.rounds - window(run.rounds))
-  return float(np.mean(values[recent] if recent.any() else values[measured][-1:]))
+  """The final value of a run, nan if it was never evaluated."""
+  value = final_value(run.columns, column)
+  return math.nan if value is None else value
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -219,7 +165,7 @@ def bytes_per_client(runs: Sequence[Run]) -> tuple[float, float] | None:
   if not {"bytes/down", "bytes/up", "clients"} <= set(columns):
     return None
   uploading = columns["clients"]
-  downloading = uploading + sum(columns.get(f"clients/{name}", 0) for name in UNHEARD)
+  downloading = uploading + sum(columns.get(name, 0) for name in UNUSED_CLIENTS)
   took_part = uploading > 0
   down, up = (
     float(np.median((columns[f"bytes/{way}"] / np.maximum(clients, 1))[took_part]))

@@ -16,6 +16,8 @@ from experiments.reports.comparison import (
   varying,
 )
 from experiments.reports.table_formats import Table, TableCell
+from experiments.runs.final_value import window
+from experiments.runs.metric import Metric
 
 BASELINE = "fedavg"
 NOT_MEASURED = "–"
@@ -42,7 +44,7 @@ def final_table(settings: Sequence[Setting]) -> Table:
 
 def _final_caption(settings: Sequence[Setting]) -> str:
   lengths = sorted({max(run.rounds for m in s.methods for run in m.best.runs) for s in settings})
-  windows = ", ".join(f"{t - measures.window(t) + 1} to {t}" for t in lengths)
+  windows = ", ".join(f"{t - window(t) + 1} to {t}" for t in lengths)
   seeds = sorted({len(m.best.runs) for s in settings for m in s.methods})
   said = f"Mean over rounds {windows}"
   if seeds[-1] > 1:
@@ -182,7 +184,7 @@ def peak_table(setting: Setting) -> Table:
   return Table("peak", _title(f"Best {metric.name} on the way", setting), said, header, rows)
 
 
-def _peak(method: Method, metric: measures.Metric) -> tuple[float, float, float] | None:
+def _peak(method: Method, metric: Metric) -> tuple[float, float, float] | None:
   rounds, mean, std = measures.curve(method.best.runs, metric.column)
   if not len(rounds):
     return None

@@ -1,4 +1,4 @@
-"""Reads run folders as `experiments/runs/folder.py` writes them. One that cannot be used costs a sentence."""
+"""Reads run folders as `folder.py` writes them. A folder that cannot be used is skipped with one sentence."""
 
 import csv
 import dataclasses
@@ -11,9 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from experiments.runs.columns import EVAL
+from experiments.runs.divergence import has_diverged
 
-class Unusable(Exception):
-  """Why a folder cannot be used, in one sentence without its name."""
+# metrics.csv by column. A value that was not measured is nan; one that was measured and is not finite is inf.
+Columns = Mapping[str, np.ndarray]
+
+
+class UnusableRun(Exception):
+  """Why a run folder cannot be used, in one sentence without the folder's name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,13 +29,13 @@ class Run:
   Attributes:
     path: its folder.
     config: `config.json`.
-    columns: `metrics.csv` by column. Not measured in a round is nan; measured and not finite is inf.
-    diverged: whether the loss or a metric ended up not finite.
+    columns: `metrics.csv` by column.
+    diverged: whether it diverged, by the rule of `divergence.has_diverged`.
   """
 
   path: pathlib.Path
   config: Mapping[str, Any]
-  columns: Mapping[str, np.ndarray]
+  columns: Columns
   diverged: bool
 
   @property
@@ -39,7 +45,7 @@ class Run:
 
 
 def read_all(paths: Sequence[str]) -> tuple[list[Run], list[str]]:
-  """Reads the runs in these folders, or below them; returns them, and what was left out and why."""
+  """Reads the runs in these folders and below them; returns them, and a sentence for each skipped folder."""
   runs, problems = [], []
   for given in paths:
     folders = list(run_folders(pathlib.Path(given)))
@@ -50,75 +56,74 @@ def read_all(paths: Sequence[str]) -> tuple[list[Run], list[str]]:
     for folder in folders:
       try:
         runs.append(read(folder))
-      except Unusable as reason:
+      except UnusableRun as reason:
         problems.append(f"{folder}: {reason}")
   return _without_repeated_folders(runs), list(dict.fromkeys(problems))
 
 
 def run_folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
-  """The run folders at or below a path, in the order of their names."""
+  """The run folders at or below a path, in alphabetical order."""
   for folder, below, files in os.walk(path):
     below.sort()
     if "config.json" in files:
-      below.clear()  # what a run keeps inside is its own
+      below.clear()  # a run folder contains no other runs
       yield pathlib.Path(folder)
 
 
 def read(folder: pathlib.Path) -> Run:
-  """Reads one run; raises `Unusable`."""
-  config = _json(folder / "config.json")
-  for name, kind in (("task", str), ("algo", str), ("seed", int)):
-    if not isinstance(config.get(name), kind):
-      raise Unusable(f"config.json should name the run's {name}; found {config.get(name)!r}.")
-  for name in ("hyperparameters", "task_details", "versions"):
-    if not isinstance(config.get(name, {}), dict):
-      raise Unusable(f"config.json should hold {name} by name; found {config[name]!r}.")
-  if not (folder / "summary.json").exists():
-    raise Unusable(
-      "the run has not finished (no summary.json); run the same command again to go on."
-    )
+  """Reads a finished run; raises `UnusableRun`."""
+  config = read_config(folder / "config.json")
+  summary = read_summary(folder)
+  if summary is None:
+    raise UnusableRun("the run has not finished (no summary.json); run the same command to resume.")
   if folder.name in _pruned(folder.parent):
-    raise Unusable("the sweep it belongs to pruned it; sweep.md beside it has its value.")
-  columns = _columns(folder / "metrics.csv")
-  diverged = bool(_json(folder / "summary.json").get("diverged")) or _ends_badly(columns)
+    raise UnusableRun("its sweep pruned it; see sweep.md in the folder above for its value.")
+  columns = read_metrics(folder / "metrics.csv")
+  diverged = bool(summary.get("diverged")) or has_diverged(last_row(columns))
   return Run(folder, config, columns, diverged)
 
 
-def _pruned(folder: pathlib.Path) -> set[str]:
-  """The cells that a sweep in this folder stopped early: shorter runs, not to be compared with whole ones."""
-  if not (folder / "sweep.json").exists():
-    return set()
-  cells = _json(folder / "sweep.json").get("cells", [])
-  return {cell["name"] for cell in cells if cell.get("state") == "pruned"}
+def read_config(path: pathlib.Path) -> dict[str, Any]:
+  """Reads a run's config.json; raises `UnusableRun`."""
+  config = read_json(path)
+  for name, kind in (("task", str), ("algo", str), ("seed", int)):
+    if not isinstance(config.get(name), kind):
+      raise UnusableRun(f"{path.name} should name the run's {name}; found {config.get(name)!r}.")
+  for name in ("hyperparameters", "task_details", "versions"):
+    if not isinstance(config.get(name, {}), dict):
+      raise UnusableRun(f"{path.name} should hold {name} by name; found {config[name]!r}.")
+  return config
 
 
-def _json(path: pathlib.Path) -> dict[str, Any]:
-  try:
-    found = json.loads(path.read_text(encoding="utf-8"))
-  except OSError as error:
-    raise Unusable(f"{path.name} cannot be read ({error.strerror}).") from None
-  except (ValueError, RecursionError):
-    raise Unusable(f"{path.name} is not JSON; it may have been cut off.") from None
-  if not isinstance(found, dict):
-    raise Unusable(f"{path.name} should hold values by name; found a {type(found).__name__}.")
-  return found
+def read_summary(folder: pathlib.Path) -> dict[str, Any] | None:
+  """Reads a run's summary.json, None if the run has not finished; raises `UnusableRun`."""
+  path = folder / "summary.json"
+  return read_json(path) if path.exists() else None
 
 
-def _columns(path: pathlib.Path) -> dict[str, np.ndarray]:
+def read_metrics(path: pathlib.Path, *, running: bool = False) -> dict[str, np.ndarray]:
+  """Reads metrics.csv; raises `UnusableRun`.
+
+  Args:
+    path: the file.
+    running: whether a run may be writing the file: its last row may then be incomplete, and is ignored.
+  """
   try:
     with open(path, newline="", encoding="utf-8") as file:
       header, *rows = [row for row in csv.reader(file) if row] or [[]]
   except OSError as error:
-    raise Unusable(f"{path.name} cannot be read ({error.strerror}).") from None
+    raise UnusableRun(f"{path.name} cannot be read ({error.strerror}).") from None
   except (UnicodeDecodeError, csv.Error):
-    raise Unusable(f"{path.name} is not a table of text.") from None
+    raise UnusableRun(f"{path.name} is not a table of text.") from None
+  if running and rows and len(rows[-1]) != len(header):
+    rows.pop()
   if "round" not in header or not rows:
-    raise Unusable(f"{path.name} should have a column 'round' and at least one row; it has not.")
+    raise UnusableRun(f"{path.name} should have a column 'round' and at least one row.")
   if len(set(header)) != len(header):
-    raise Unusable(f"{path.name} names a column twice.")
+    raise UnusableRun(f"{path.name} has two columns with the same name.")
   for number, row in enumerate(rows, 1):
     if len(row) != len(header):
-      raise Unusable(
+      raise UnusableRun(
         f"row {number} of {path.name} has {len(row)} values for {len(header)} columns."
       )
   columns = {
@@ -126,8 +131,42 @@ def _columns(path: pathlib.Path) -> dict[str, np.ndarray]:
     for i, name in enumerate(header)
   }
   if not np.all(np.isfinite(columns["round"])) or np.any(np.diff(columns["round"]) <= 0):
-    raise Unusable(f"the rounds of {path.name} should grow from row to row; they do not.")
+    raise UnusableRun(f"the rounds of {path.name} should increase from row to row.")
   return columns
+
+
+def last_row(columns: Columns) -> dict[str, float]:
+  """The values that were measured in the last round."""
+  last = {name: float(values[-1]) for name, values in columns.items()}
+  return {name: value for name, value in last.items() if not math.isnan(value)}
+
+
+def evaluated(columns: Columns) -> set[str]:
+  """The columns of the evaluation that have a value in at least one round."""
+  return {
+    name for name, values in columns.items() if name.startswith(EVAL) and not np.isnan(values).all()
+  }
+
+
+def _pruned(folder: pathlib.Path) -> set[str]:
+  """The runs that a sweep in this folder stopped early, which must not be compared with complete ones."""
+  if not (folder / "sweep.json").exists():
+    return set()
+  cells = read_json(folder / "sweep.json").get("cells", [])
+  return {cell["name"] for cell in cells if cell.get("state") == "pruned"}
+
+
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+  """Reads a JSON file of values by name; raises `UnusableRun`."""
+  try:
+    found = json.loads(path.read_text(encoding="utf-8"))
+  except OSError as error:
+    raise UnusableRun(f"{path.name} cannot be read ({error.strerror}).") from None
+  except (ValueError, RecursionError):
+    raise UnusableRun(f"{path.name} is not JSON; it may be incomplete.") from None
+  if not isinstance(found, dict):
+    raise UnusableRun(f"{path.name} should hold values by name; found a {type(found).__name__}.")
+  return found
 
 
 def _number(text: str, path: pathlib.Path, row: int, column: str) -> float:
@@ -136,17 +175,10 @@ def _number(text: str, path: pathlib.Path, row: int, column: str) -> float:
   try:
     value = float(text)
   except ValueError:
-    raise Unusable(
+    raise UnusableRun(
       f"row {row} of {path.name} should have a number as {column}; found {text[:40]!r}."
     ) from None
   return value if math.isfinite(value) else math.inf
-
-
-def _ends_badly(columns: Mapping[str, np.ndarray]) -> bool:
-  """Whether the last value of a loss or metric is not finite."""
-  watched = [values for name, values in columns.items() if name.startswith(("train/", "eval/"))]
-  measured = [values[~np.isnan(values)] for values in watched]
-  return any(len(values) and np.isinf(values[-1]) for values in measured)
 
 
 def _without_repeated_folders(runs: Iterable[Run]) -> list[Run]:

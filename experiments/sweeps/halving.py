@@ -8,7 +8,7 @@ between algorithms.
 import math
 from collections.abc import Mapping, Sequence
 
-from experiments.sweeps import outcomes as results
+from experiments.runs import metric as metrics
 from experiments.sweeps.outcomes import Outcome
 from experiments.sweeps.search_space import SweepRun
 
@@ -45,7 +45,9 @@ def survivors(
 
 def _mean_score(found: Sequence[Outcome]) -> float:
   signed = [
-    results.better(o.metric) * o.score if o.state == "done" and o.score is not None else -math.inf
+    metrics.named(o.metric).sign * o.score
+    if o.state == "done" and o.score is not None
+    else -math.inf
     for o in found
   ]
   return sum(signed) / len(signed)

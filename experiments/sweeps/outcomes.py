@@ -1,20 +1,17 @@
-"""What a run has come to, read from its run folder: nothing that a killed sweep could have forgotten."""
+"""What a run of a sweep has come to, read from its folder alone, so that a killed sweep loses nothing."""
 
-import csv
 import dataclasses
-import json
 import math
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
-from experiments.runs import folder as output
+import numpy as np
 
-LAST_ROUNDS = 100  # what the papers' tables average over; a tenth of a shorter run
-LOWER_IS_BETTER = ("loss", "error", "distance", "perplexity")
-PREFERRED = ("accuracy", "r2", "loss")
-
-Row = dict[str, str]
+from experiments.runs import metric as metrics
+from experiments.runs import reader
+from experiments.runs.columns import SECONDS
+from experiments.runs.divergence import has_diverged
+from experiments.runs.final_value import final_value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +21,7 @@ class Outcome:
   Attributes:
     state: one of those.
     rounds: how many are in `metrics.csv`.
-    score: the metric's mean over the last rounds, None if there is none.
+    score: the metric's final value, as `runs.final_value` defines it; None if there is none.
     metric: which metric that is, as in `metrics.csv` without `eval/`.
     seconds: what its rounds took.
     reason: why it failed.
@@ -47,67 +44,52 @@ WAITING = Outcome("waiting")
 
 
 def outcome(folder: pathlib.Path, rounds: int | None, metric: str | None) -> Outcome:
-  """Reads a run folder: `done` if it holds a complete summary of at least so many rounds.
+  """Reads a run folder; the run is `done` if its summary covers at least this many rounds.
 
-  The score is that of the first `rounds` rounds, so that runs of different lengths can be compared.
+  Args:
+    folder: the run's folder, which need not exist yet.
+    rounds: the rounds to run; the score is that of the first `rounds` rounds, so that runs of different
+      lengths can be compared. None for as many as the run has.
+    metric: the metric to score by, None for the task's main metric.
   """
-  summary = _summary(folder)
-  rows = _rows(folder)
-  known = Outcome("waiting", len(rows), *_score(rows[:rounds], metric), _seconds(rows))
+  summary, columns = _summary(folder), _columns(folder)
+  last = len(columns.get("round", ()))
+  known = Outcome("waiting", last, *_score(columns, rounds, metric), _seconds(columns))
   if summary is None:
     return known
-  if summary.get("diverged") or (rows and output.has_diverged(rows[-1])):
+  if summary.get("diverged") or (last and has_diverged(reader.last_row(columns))):
     return dataclasses.replace(known, state="diverged", score=None)
   complete = rounds is None or summary["rounds"] >= rounds
   return dataclasses.replace(known, state="done") if complete else known
 
 
-def better(metric: str) -> float:
-  """1 if more of the metric is better, −1 if less is."""
-  return -1.0 if any(word in metric for word in LOWER_IS_BETTER) else 1.0
-
-
 def _summary(folder: pathlib.Path) -> dict[str, Any] | None:
   try:
-    found = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    return found if isinstance(found.get("rounds"), int) else None
-  except (OSError, ValueError, AttributeError):
+    found = reader.read_summary(folder)
+  except reader.UnusableRun:
     return None
+  return found if found is not None and isinstance(found.get("rounds"), int) else None
 
 
-def _rows(folder: pathlib.Path) -> list[Row]:
+def _columns(folder: pathlib.Path) -> reader.Columns:
   try:
-    with open(folder / "metrics.csv", newline="", encoding="utf-8") as file:
-      rows = list(csv.DictReader(file))
-  except (OSError, csv.Error, UnicodeDecodeError):
-    return []
-  return [row for row in rows if None not in row.values()]  # the last may be half written
+    return reader.read_metrics(folder / "metrics.csv", running=True)
+  except reader.UnusableRun:
+    return {}
 
 
-def _score(rows: Sequence[Row], metric: str | None) -> tuple[float | None, str]:
-  evaluated = {
-    name.removeprefix("eval/")
-    for row in rows
-    for name, value in row.items()
-    if name.startswith("eval/") and value
-  }
-  candidates = [name for name in (*PREFERRED, *sorted(evaluated), "") if name in (*evaluated, "")]
-  chosen = metric or candidates[0]
-  if chosen not in evaluated:
-    return None, chosen
-  column = f"eval/{chosen}"
-  recent = rows[-min(LAST_ROUNDS, max(1, len(rows) // 10)) :]
-  values = [float(row[column]) for row in recent if row[column]]
-  if not values:  # evaluated less often than that: the last one
-    values = [float(row[column]) for row in rows if row[column]][-1:]
-  mean = sum(values) / len(values)
-  return (mean if math.isfinite(mean) else None), chosen
+def _score(
+  columns: reader.Columns, rounds: int | None, metric: str | None
+) -> tuple[float | None, str]:
+  """The final value of the metric, and the metric's name."""
+  chosen = metrics.named(metric) if metric else metrics.main_metric(reader.evaluated(columns))
+  if chosen is None:
+    return None, ""
+  value = final_value(columns, chosen.column, rounds)
+  finite = value if value is not None and math.isfinite(value) else None
+  return finite, chosen.column.removeprefix("eval/")
 
 
-def _seconds(rows: Sequence[Row]) -> float:
-  return sum(
-    float(value)
-    for row in rows
-    for name, value in row.items()
-    if name.startswith("seconds/") and value
-  )
+def _seconds(columns: reader.Columns) -> float:
+  spent = [np.nansum(values) for name, values in columns.items() if name.startswith(SECONDS)]
+  return float(sum(spent))

@@ -12,6 +12,7 @@ import tasks
 from experiments.cli import errors, presets
 from experiments.cli import flags as settings
 from experiments.cli.errors import UserError
+from experiments.runs import final_value
 from experiments.sweeps import grids, local_pool
 from experiments.sweeps.grids import Grid
 from experiments.sweeps.search_space import SearchSpace
@@ -115,7 +116,7 @@ def from_flags() -> SweepConfig:
       "scale": FLAGS.scale,
       "data": FLAGS.data,
       "halving": FLAGS.halving,
-      "score": "the mean over the last 100 rounds, or the last tenth of fewer; ± over seeds",
+      "score": f"{final_value.DESCRIPTION}; ± over seeds",
     },
   )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from experiments.runs import folder as output
-from experiments.sweeps import outcomes as results
+from experiments.runs import metric as metrics
 from experiments.sweeps.outcomes import Outcome
 from experiments.sweeps.search_space import SweepRun
 
@@ -30,7 +30,7 @@ class ConfigurationResult(NamedTuple):
     """Sorts the best first; what diverged, failed or was pruned comes last."""
     if self.mean is None or self.states.get("pruned"):
       return math.inf
-    return -results.better(self.metric) * self.mean
+    return -metrics.named(self.metric).sign * self.mean
 
   @property
   def result(self) -> str:

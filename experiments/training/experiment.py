@@ -16,7 +16,10 @@ from experiments.cli import diagnostics as diagnosing
 from experiments.cli import scale, uneven_clients
 from experiments.cli.errors import UserError, as_user_errors, unknown_name
 from experiments.cli.flags import ALGORITHM_FLAGS, STAND_INS, TASK_FLAGS, assignments
+from experiments.runs import columns, reader
 from experiments.runs import folder as output
+from experiments.runs.divergence import has_diverged
+from experiments.runs.versions import versions
 from experiments.training import cohorts as cohorts_lib
 from experiments.training import eval_subset, export, remote_data
 from experiments.training import tensorboard as board_lib
@@ -95,13 +98,14 @@ def train(
       finish(flags, config, process, folder, process.weights(state), best)
     print(f"{folder.path} is complete: {first} rounds. Ask for more with --total_rounds.")
     return 0
-  if flags.stop_on_divergence and folder.summary().get("diverged"):
+  if flags.stop_on_divergence and (reader.read_summary(folder.path) or {}).get("diverged"):
     print(diverged_words(folder.path, first))
     return 0
   names = list(process.next.type_signature.result.metrics.member.train._asdict())
   with as_user_errors(ValueError, OSError):
     diagnostics = measure.columns if measure else []
-    folder.start_metrics(names, first, list(cohorts(0).measurements), diagnostics)
+    measured = list(cohorts(0).measurements)
+    folder.start_metrics(columns.header(names, measured, diagnostics), first)
   board = None if flags.lean else board_lib.TensorBoard(folder.path / "tensorboard", config)
   profile = board_lib.Profile(folder.path / "tensorboard", flags.profile)
   rounds = loop.rounds(
@@ -129,10 +133,10 @@ def train(
       bar.set_postfix_str(_headline(finished.row), refresh=False)
       bar.update()
       done = finished.number + 1
-      diverged = flags.stop_on_divergence and output.has_diverged(finished.row)
+      diverged = flags.stop_on_divergence and has_diverged(finished.row)
       ends = done == total or diverged or interruption.asked
       if ends or done % flags.rounds_per_checkpoint == 0:
-        folder.force_out()
+        folder.sync_metrics()
         best.write()
         checkpoints.save(finished.state)
       if ends:
@@ -320,7 +324,7 @@ def resolve(flags: Any, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
       **given,
     },
     "task_details": dict(task.details),
-    "versions": output.versions(),
+    "versions": versions(),
   }
 
 

@@ -18,7 +18,8 @@ from experiments.reports import (
   trends,
   writer,
 )
-from experiments.runs import reader
+from experiments.runs import final_value, reader
+from experiments.runs.metric import Metric
 from tests.helpers.report_runs import MODEL, compared, write_run
 from tff_momentum.registry import ALGORITHMS
 
@@ -52,7 +53,7 @@ def test_final_value_is_the_mean_over_the_last_rounds_and_seeds(tmp_path):
 
 @pytest.mark.parametrize(("rounds", "last"), [(1, 1), (60, 30), (199, 99), (200, 100), (5000, 100)])
 def test_long_runs_are_averaged_over_a_hundred_rounds_and_short_ones_over_their_half(rounds, last):
-  assert measures.window(rounds) == last
+  assert final_value.window(rounds) == last
 
 
 def test_unevaluated_rounds_do_not_count(tmp_path):
@@ -105,7 +106,7 @@ def test_regression_is_judged_by_its_loss(tmp_path):
   write_run(tmp_path, "fedavg", [0.2] * 4, metric="r2")
   write_run(tmp_path, "ghbm", [0.1] * 4, metric="r2", columns={"eval/loss": [9.0, 0.2, 0.2, 0.2]})
   (setting,), _ = compared(tmp_path)
-  assert setting.metric == measures.Metric("eval/loss", False)
+  assert setting.metric == Metric("eval/loss", False)
   assert cells(result_tables.final_table([setting]))["GHBM"][0] == table_formats.TableCell("0.2", 1)
   # FedAvg's final loss is (1/3 + 1/4)/2 = 0.29; ghbm is below it in round 2.
   assert cells(result_tables.cost_table(setting))["GHBM"][0] == table_formats.TableCell(

@@ -156,10 +156,10 @@ def test_a_run_is_done_when_its_summary_covers_the_rounds(tmp_path):
   assert results.outcome(tmp_path / "none", 5, None).state == "waiting"
 
 
-def test_the_score_is_the_mean_of_the_last_tenth(tmp_path):
+def test_the_score_is_the_final_value(tmp_path):
   write_run(tmp_path / "a", [i / 100 for i in range(40)])
-  assert results.outcome(tmp_path / "a", 40, None).score == pytest.approx(0.375)
-  assert results.outcome(tmp_path / "a", 20, None).score == pytest.approx(0.185)
+  assert results.outcome(tmp_path / "a", 40, None).score == pytest.approx(0.295)  # rounds 21 to 40
+  assert results.outcome(tmp_path / "a", 20, None).score == pytest.approx(0.145)  # rounds 11 to 20
 
 
 def test_the_table_has_mean_and_deviation_bold_for_the_best_and_a_cross_for_divergence():

@@ -1,0 +1,31 @@
+"""The contents of summary.json: a run's last and mean evaluation, what it cost, and whether it diverged."""
+
+import resource
+from typing import Any
+
+import numpy as np
+
+from experiments.runs.columns import COUNTERS, EVAL, SECONDS
+from experiments.runs.divergence import has_diverged
+from experiments.runs.final_value import final_value, window
+from experiments.runs.reader import Columns, last_row
+
+
+def summarise(columns: Columns) -> dict[str, Any]:
+  """Sums up a finished run from its metrics.csv.
+
+  `final eval/...` is the last evaluation, `mean eval/... over the last N rounds` the run's final value.
+  """
+  rounds = len(columns["round"])
+  found: dict[str, Any] = {"rounds": rounds}
+  for name, values in columns.items():
+    measured = values[~np.isnan(values)]
+    if name.startswith(EVAL) and len(measured):
+      found[f"final {name}"] = float(measured[-1])
+      found[f"mean {name} over the last {window(rounds)} rounds"] = final_value(columns, name)
+    elif name.startswith(SECONDS) or name in COUNTERS:
+      found[name] = float(measured.sum())
+  found["peak memory, MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+  found["bytes"] = int(columns["bytes/total"][-1])
+  found["diverged"] = has_diverged(last_row(columns))
+  return found
