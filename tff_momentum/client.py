@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tff_momentum import trees, validation
+from tff_momentum import hot_functions, trees, validation
 from tff_momentum.models.model import Batch, Model, Tally, Weights, features_and_labels
 
 
@@ -56,14 +56,8 @@ class Client:
     round_number: tf.Tensor,
     own_steps: tf.Tensor | None = None,
   ):
-    # The runtime knows the hot function by its name, and by `full_batch` (unused here) which of its
-    # calls have the one shape that is worth compiling for.
-    def tfm_gradient(weights, batch, seed, full_batch):
-      del full_batch
-      return model.value_and_grad(weights, batch, seed)
-
     self._model = model
-    self._value_and_grad = tf.function(tfm_gradient, autograph=False)
+    self._value_and_grad = hot_functions.hot_function(model.value_and_grad)
     self._work = work
     self._data = data
     self._seed = seed
@@ -155,11 +149,11 @@ class Client:
       carry, tally = tf.nest.pack_sequence_as(first, leaves)
       size = _size(batch)
       full_size = tf.where(tf.equal(k, 0), size, full_size)
-      # Of a single batch nobody knows whether it is a full one.
+      # With one batch we cannot tell whether it is full-sized.
       full = tf.equal(size, full_size) & several
 
       def value_and_grad(y: Weights) -> tuple[Tally, Weights]:
-        return self._value_and_grad(y, batch, self._batch_seed(k), full)
+        return self._value_and_grad(y, batch, self._batch_seed(k), tfm_full_batch=full)
 
       carry, new = body(value_and_grad, carry, batch)
       return k + 1, full_size, *tf.nest.flatten((carry, trees.add(tally, new)))

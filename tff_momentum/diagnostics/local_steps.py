@@ -91,7 +91,7 @@ class _OneStep(Client):
     full = k % several < several - 1
 
     def grad(y):
-      _, g = self._value_and_grad(y, self._batch, self._batch_seed(k), full)
+      _, g = self._value_and_grad(y, self._batch, self._batch_seed(k), tfm_full_batch=full)
       return self._with_weight_decay(g, y)
 
     return trees.where(k < self._steps_to_take(), step(start, grad), start)

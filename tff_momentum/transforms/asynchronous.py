@@ -50,8 +50,11 @@ def asynchronous(algorithm: Algorithm, max_staleness: int) -> Algorithm:
   validation.integer("max_staleness", max_staleness, at_least=1)
   if algorithm.max_staleness:
     raise ValueError("Expected a synchronous algorithm; found one that is asynchronous already.")
-  weights = (tf.zeros([1]),)
-  if tf.nest.flatten(algorithm.init_client(weights, tf.zeros([2], tf.int32))):
+  with (
+    tf.Graph().as_default()
+  ):  # an eager tensor would start TensorFlow, which fixes its thread counts
+    client_state = algorithm.init_client((tf.zeros([1]),), tf.zeros([2], tf.int32))
+  if tf.nest.flatten(client_state):
     raise ValueError(
       "Expected an algorithm whose clients keep no state to run asynchronously; found one whose clients "
       "do: choose another, or run it in synchronous rounds."

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tff_momentum as tfm
-from tff_momentum import runtime
+from tff_momentum import hot_functions, runtime
 from tff_momentum.runtime.rewrite import function_defs, tff_graphs
 
 BATCH, TIME, WORDS = 4, 6, 7
@@ -39,8 +39,8 @@ def _training(layer, mask: bool, batch: int | None = BATCH):
     batch_spec=(tf.TensorSpec([None, TIME], tf.int32), y),
   )
 
-  @tf.function(autograph=False)
-  def tfm_gradient(w, x, y):
+  @hot_functions.hot_function
+  def gradient(w, x, y):
     return model.value_and_grad(w, (x, y), tf.constant([1, 2]))[1]
 
   weights_type = tff.to_type([(w.dtype.type, w.shape) for w in model.initial_weights])
@@ -50,7 +50,8 @@ def _training(layer, mask: bool, batch: int | None = BATCH):
   def train(w, data):
     def step(w, batch_):
       x, y = (tf.ensure_shape(t, [batch, *t.shape[1:]]) for t in batch_)
-      return tuple(v - 0.5 * g for v, g in zip(w, tfm_gradient(w, x, y), strict=True))
+      grads = gradient(w, x, y, tfm_full_batch=tf.constant(True))
+      return tuple(v - 0.5 * g for v, g in zip(w, grads, strict=True))
 
     return data.reduce(tuple(w), step)
 

@@ -5,16 +5,16 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_momentum import runtime
+from tff_momentum import hot_functions, runtime
 from tff_momentum.runtime.rewrite import tff_graphs
 
 VECTOR = tff.TensorType(np.float32, [3])
-DATA = tff.SequenceType(tff.TensorType(np.float32, [None, 3]))
+DATA = tff.SequenceType(tff.TensorType(np.float32, [None, None]))
 
 
-def _computation(batch: int | None, recurrent: bool):
-  @tf.function(autograph=False)
-  def tfm_gradient(w, x):
+def _computation(shape: tuple[int | None, int | None], recurrent: bool):
+  @hot_functions.hot_function
+  def gradient(w, x):
     if recurrent:
       w = tf.while_loop(
         lambda i, w: i < 5, lambda i, w: (i + 1, tf.tanh(w)), (0, w), maximum_iterations=5
@@ -24,7 +24,8 @@ def _computation(batch: int | None, recurrent: bool):
   @tff.tensorflow.computation(VECTOR, DATA)
   def train(w, data):
     def step(w, x):
-      return w - 0.1 * tfm_gradient(w, tf.ensure_shape(x, [batch, 3]))
+      x = tf.ensure_shape(x, shape)
+      return w - 0.1 * gradient(w, x, tfm_full_batch=tf.constant(True))
 
     return data.reduce(w, step)
 
@@ -39,22 +40,25 @@ def _marked(computation, mode) -> int:
 
 
 @pytest.mark.parametrize(
-  ("batch", "recurrent", "mode", "expected"),
+  ("shape", "recurrent", "mode", "expected"),
   [
-    (4, True, "auto", 1),
-    (4, True, "off", 0),
-    (4, False, "auto", 0),
-    (4, False, "on", 1),
-    (None, True, "auto", 0),
-    (None, True, "on", 0),
+    ((4, 3), True, "auto", 1),
+    ((4, 3), True, "off", 0),
+    ((4, 3), False, "auto", 0),
+    ((4, 3), False, "on", 1),
+    ((None, 3), True, "auto", 1),  # full-sized batches only
+    ((None, 3), True, "off", 0),
+    ((None, 3), False, "auto", 0),
+    ((None, None), True, "auto", 0),
+    ((None, None), True, "on", 0),
   ],
 )
-def test_the_rule(batch, recurrent, mode, expected):
-  assert _marked(_computation(batch, recurrent), mode) == expected
+def test_the_rule(shape, recurrent, mode, expected):
+  assert _marked(_computation(shape, recurrent), mode) == expected
 
 
 def test_compiled_and_plain_gradients_agree():
-  computation = _computation(4, recurrent=True)
+  computation = _computation((4, 3), recurrent=True)
   data = tf.data.Dataset.from_tensor_slices(np.ones([8, 3], np.float32)).batch(4)
   results = []
   for mode in ("off", "auto"):

@@ -19,12 +19,12 @@ from typing import Any, Literal
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
 
+from tff_momentum.hot_functions import full_batch_argument
 from tff_momentum.runtime.rewrite import max_pool_gradients, recurrent_loops
 
 Compile = Literal["auto", "on", "off"]
 _MARK = "_XlaMustCompile"
 _LOOPS = ("While", "StatelessWhile")
-_FULL_BATCH = "full_batch"
 _RANDOM = (
   "StatelessRandom",
   "StatelessTruncated",
@@ -48,7 +48,7 @@ def mark_gradients(graph_def: tf.compat.v1.GraphDef, mode: Compile) -> None:
   library = {function.signature.name: function for function in graph_def.library.function}
   functions = list(library.values())
   for function in functions:
-    if "tfm_gradient" not in function.signature.name or not _has_bounded_loops(function):
+    if full_batch_argument(function) is None or not _has_bounded_loops(function):
       continue
     if mode == "on" or _is_recurrent(function, library):
       if _has_known_shapes(function):
@@ -78,7 +78,7 @@ def _branch_calls(graph_def: tf.compat.v1.GraphDef, function: function_pb2.Funct
     branch = graph_def.library.function.add()
     branch.CopyFrom(_caller(callee, callee is compiled))
     branches.append(branch.signature.name)
-  place = _full_batch_argument(function) or 0
+  place = full_batch_argument(function) or 0
   for node in calls:
     op = "StatelessIf" if node.op == "PartitionedCall" else "If"
     arguments = [name for name in node.input if not name.startswith("^")]
@@ -107,7 +107,7 @@ def _branch(
 
 def _branch_pools(graph_def: tf.compat.v1.GraphDef, function: function_pb2.FunctionDef) -> None:
   """Lets XLA compute the gradients of max pooling of full batches (see `pooling`)."""
-  place = _full_batch_argument(function)
+  place = full_batch_argument(function)
   if place is None:
     return
   for node in function.node_def:
@@ -178,14 +178,9 @@ def _has_known_shapes(function: function_pb2.FunctionDef) -> bool:
 
 
 def _has_known_shapes_but_batch(function: function_pb2.FunctionDef) -> bool:
-  return _full_batch_argument(function) is not None and all(
+  return full_batch_argument(function) is not None and all(
     shape.rank is not None and shape[1:].is_fully_defined() for shape in _argument_shapes(function)
   )
-
-
-def _full_batch_argument(function: function_pb2.FunctionDef) -> int | None:
-  names = [argument.name for argument in function.signature.input_arg]
-  return names.index(_FULL_BATCH) if _FULL_BATCH in names else None
 
 
 def _argument_shapes(function: function_pb2.FunctionDef) -> Iterator[tf.TensorShape]:
