@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Runs one algorithm or several over grids of values and seeds, or all presets of a paper's table.
+"""Runs algorithms over grids of values and seeds, or all presets of a paper's table.
 
     python experiments/sweep.py --task=digits --algo=fedavg --algo=fedavgm \\
       --grid client_learning_rate=0.1,0.05 --grid fedavgm:beta=0.9,0.99 --seeds=1,2,3 --jobs=2
     python experiments/sweep.py --preset=ghbm/table1 --scale=0.05
 
-Every run is an ordinary run in a folder of its own, so the same command continues an interrupted sweep: what
-is complete is not run again. One failed or diverged run is recorded and stops nothing. The results are in
-sweep.json, sweep.csv and sweep.md. All flags of run.py hold for every run.
+Each run has its own ordinary run folder, so the same command continues an interrupted sweep without repeating
+complete runs. A failed or diverged run is recorded and does not stop the others. Results are written to
+sweep.json, sweep.csv and sweep.md. All flags of run.py are accepted and apply to every run.
 """
 
 import os
@@ -20,21 +20,22 @@ if not __package__:  # run as a script: import from the project's root, not from
 from absl import flags
 
 from experiments.cli import errors
-from experiments.cli import flags as settings
+from experiments.cli import flags as cli_flags
 from experiments.cli.errors import UserError
 from experiments.sweeps import halving, local_pool, scheduler, sweep_config
+from experiments.sweeps.pool import Pool
 from experiments.sweeps.search_space import SweepRun, runs_of
 
 
 def main(argv: list[str]) -> None:
-  """Checks every name before anything starts."""
-  settings.define_flags()
+  """Checks all flags, then runs the sweep."""
+  cli_flags.define_flags()
   sweep_config.define_flags()
   try:
     sweep_config.parse(argv)
     if flags.FLAGS["help"].value:
-      signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
-      print(f"{__doc__}\n{sweep_config.help_text()}\nFlags of run.py:\n{settings.help_text()}")
+      signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` closes the pipe early
+      print(f"{__doc__}\n{sweep_config.help_text()}\nFlags of run.py:\n{cli_flags.help_text()}")
       return
     config = sweep_config.from_flags()
     runs = runs_of(config.spaces)
@@ -48,14 +49,12 @@ def main(argv: list[str]) -> None:
 
 
 def rungs(config: sweep_config.SweepConfig, runs: list[SweepRun]) -> list[int | None]:
-  """The rounds of each rung: one rung to the end, or those of halving."""
+  """The rounds of each rung: one rung to the end, or the rungs of successive halving."""
   rounds = {flag for run in runs for flag in run.flags if flag.startswith("--total_rounds=")}
   if config.halving is None:
     return [int(rounds.pop().partition("=")[2])] if _all_the_same(rounds, runs) else [None]
   if not _all_the_same(rounds, runs):
-    raise UserError(
-      "--halving needs to know the rounds of a full run, the same for all runs; give --total_rounds."
-    )
+    raise UserError("--halving needs the same number of rounds for all runs; give --total_rounds.")
   labels = {run.label for run in runs}
   most = max(len({c.configuration for c in runs if c.label == label}) for label in labels)
   return list(halving.rungs(int(rounds.pop().partition("=")[2]), most, config.halving))
@@ -72,7 +71,7 @@ def run(config: sweep_config.SweepConfig, runs: list[SweepRun], budgets: list[in
   finally:
     pool.close()
   if not finished:
-    print("Interrupted; the same command goes on from here.")
+    print("Interrupted; run the same command to continue.")
     return 130
   failed = [run for run in runs if sweep.outcomes[run.name].state == "failed"]
   if failed:
@@ -81,21 +80,19 @@ def run(config: sweep_config.SweepConfig, runs: list[SweepRun], budgets: list[in
       f"{len(failed)} of {len(runs)} runs failed; {first.name}: {sweep.outcomes[first.name].reason}"
     )
   if config.scale:
-    print(f"A try-out at scale {config.scale}: these are not the full experiment's results.")
+    print(f"Scaled down to {config.scale}: these are not the results of the full experiment.")
   print(
-    f"Everything is in {config.folder}: sweep.md, sweep.csv, sweep.json, and a folder for each run."
+    f"Results are in {config.folder}: sweep.md, sweep.csv, sweep.json, and a folder for each run."
   )
   return 1 if failed else 0
 
 
-def _pool(config: sweep_config.SweepConfig) -> local_pool.LocalPool:
+def _pool(config: sweep_config.SweepConfig) -> Pool:
   if config.ray is None:
     return local_pool.LocalPool(config.jobs)
   from experiments.sweeps.ray_pool import RayPool
 
-  return RayPool(  # type: ignore[return-value]
-    config.ray, num_cpus=flags.FLAGS.cpus_per_run, num_gpus=flags.FLAGS.gpus_per_run
-  )
+  return RayPool(config.ray, num_cpus=flags.FLAGS.cpus_per_run, num_gpus=flags.FLAGS.gpus_per_run)
 
 
 def _all_the_same(rounds: set[str], runs: list[SweepRun]) -> bool:

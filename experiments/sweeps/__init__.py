@@ -1,1 +1,1 @@
-"""The parts of `sweep.py`: runs from grids, processes that run them, halving, tables; no TensorFlow."""
+"""The parts of `sweep.py`: search spaces, process pools, scheduling, halving, tables; no TensorFlow."""

@@ -1,7 +1,8 @@
-"""Runs that start warm: forked from a process that has imported TensorFlow and TFF already.
+"""Runs forked from a process that has already imported TensorFlow and TFF.
 
-Importing them takes longer than most short runs take to train. Python's own fork server imports them once; it
-has started nothing of TensorFlow's, so a fork of it is as good as a new process, and gives the same bits.
+Importing them takes longer than a short run takes to train. Python's fork server imports them once. It does
+not start any TensorFlow threads or devices, so a fork of it behaves like a new process, and results are
+bit-identical.
 """
 
 import multiprocessing
@@ -22,7 +23,7 @@ IMPORTED = [
 
 
 class ForkedRun:
-  """A warm run of `run.py`, with what `subprocess.Popen` offers."""
+  """A forked run of `run.py`, with the methods of `subprocess.Popen` that pools use."""
 
   def __init__(self, flags: Sequence[str], log: pathlib.Path, environment: Mapping[str, str]):
     self._process = _server().Process(target=_run, args=(flags, str(log), dict(environment)))
@@ -30,25 +31,26 @@ class ForkedRun:
     self.pid: int = self._process.pid or 0
 
   def poll(self) -> int | None:
-    """Its exit code, minus the signal's number if one ended it; None while it runs."""
+    """The exit code, or −N if signal N ended the run; None while it runs."""
     return self._process.exitcode
 
   def wait(self) -> int | None:
-    """Waits until it has ended."""
+    """Waits for the run to end; returns the exit code."""
     self._process.join()
     return self._process.exitcode
 
   def send_signal(self, number: int) -> None:
-    """Sends it a signal."""
+    """Sends a signal to the run."""
     os.kill(self.pid, number)
 
 
 def start(
   command: Sequence[str], log: pathlib.Path, environment: Mapping[str, str]
 ) -> ForkedRun | None:
-  """Starts a command warm, or returns None where that cannot be.
+  """Starts a command as a forked run; returns None if it must be started as a new process.
 
-  It must be a run in process: a thread that TFF's own context needs does not survive a fork.
+  Only runs of `run.py` with the in-process runtime can be forked: a thread that TFF's own context needs does
+  not survive a fork.
   """
   _, script, *flags = command
   runtimes = {flag for flag in flags if flag.startswith("--runtime=")}
@@ -61,14 +63,14 @@ def _server() -> ForkServerContext:
   context = multiprocessing.get_context("forkserver")
   context.set_forkserver_preload(IMPORTED)
   path = os.environ.get("PYTHONPATH", "")
-  if str(ROOT) not in path.split(os.pathsep):  # the server does not inherit sys.path
+  if str(ROOT) not in path.split(os.pathsep):  # the fork server does not inherit sys.path
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), path]).rstrip(os.pathsep)
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   return context
 
 
 def _run(flags: Sequence[str], log: str, environment: Mapping[str, str]) -> None:
-  """In the new process: what starting `run.py` would do."""
+  """Does in the forked process what starting `run.py` would do."""
   from experiments import run
   from experiments.sweeps import local_pool
 
@@ -76,9 +78,9 @@ def _run(flags: Sequence[str], log: str, environment: Mapping[str, str]) -> None
   local_pool.end_with_parent(os.getppid())
   signal.signal(signal.SIGINT, signal.default_int_handler)
   os.environ.update(environment)
-  with open(os.devnull) as nothing, open(log, "wb") as said:
-    for number, file in enumerate((nothing, said, said)):
+  with open(os.devnull) as nothing, open(log, "wb") as output:
+    for number, file in enumerate((nothing, output, output)):
       os.dup2(file.fileno(), number)
-  sys.stdin = open(0, closefd=False)  # noqa: SIM115 - multiprocessing has put another in its place
+  sys.stdin = open(0, closefd=False)  # noqa: SIM115 - multiprocessing replaced it
   sys.argv = ["run.py", *flags]
   run.main(sys.argv)

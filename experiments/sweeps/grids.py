@@ -1,7 +1,7 @@
-"""Grids as they are written: `beta=0.9,0.99`, `scaffold:option=I,II` for one algorithm, `task:alpha=0,1`.
+"""Parses grids: `beta=0.9,0.99`, `scaffold:option=I,II` for one algorithm, `task:alpha=0,1` for the task.
 
-A name is a hyperparameter of the algorithm, a flag of the run, or an option of the task. A grid without a
-scope holds for every algorithm that has the name.
+The name is a hyperparameter of the algorithm, a flag of `run.py`, or an option of the task. A grid without a
+scope applies to every algorithm that has the name.
 """
 
 import dataclasses
@@ -10,15 +10,14 @@ from collections.abc import Iterable, Sequence
 from absl import flags
 
 from experiments.cli import errors
-from experiments.cli import flags as settings
+from experiments.cli import flags as cli_flags
 from experiments.cli.errors import UserError
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 from experiments.sweeps import signatures
 
-TASK = (
-  "task"  # the scope that means the task's option, where the algorithm has one of the same name
-)
-# Flags of a run that say where, how and how often, and nothing about the result.
+# The scope of a task's option, for a name that is also a hyperparameter of the algorithm.
+TASK = "task"
+# Flags of `run.py` that do not affect the result, or that a sweep sets itself.
 NOT_FOR_GRIDS = ("task", "algo", "set", "task_set", "list", "help", "root_output_dir", "runtime",
                  "experiment_name", "devices", "max_clients_in_flight", "quiet", "preset", "scale",
                  "data_dir", "rounds_per_checkpoint", "keep_checkpoints", "client_states",
@@ -27,7 +26,7 @@ NOT_FOR_GRIDS = ("task", "algo", "set", "task_set", "list", "help", "root_output
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-  """A name, its values as written, and whom it is for: an algorithm, `task`, or everyone (None)."""
+  """A name, its values as text, and its scope: an algorithm, `task`, or None for all."""
 
   scope: str | None
   name: str
@@ -38,7 +37,7 @@ class Grid:
 
 
 def read(text: str, flag: str = "--grid") -> Grid:
-  """Reads one grid; raises `UserError` if it is not one."""
+  """Parses one grid; raises `UserError` if it is invalid."""
   left, equals, right = text.partition("=")
   scope, colon, name = left.rpartition(":")
   values = split(right)
@@ -48,14 +47,14 @@ def read(text: str, flag: str = "--grid") -> Grid:
       f"algorithm; found {text!r}."
     )
   if len(set(values)) < len(values):
-    raise UserError(f"{flag} {name} has a value twice: {right}; give each value once.")
+    raise UserError(f"{flag} {name} repeats a value: {right}; give each value once.")
   if name == "seed":
-    raise UserError(f"seeds are given with --seeds=1,2,3, not with {flag}.")
+    raise UserError(f"{flag} does not take seeds; use --seeds=1,2,3.")
   return Grid(scope or None, name, values)
 
 
 def split(text: str) -> tuple[str, ...]:
-  """Splits at commas that are outside of brackets: `sgdm(0.9, dampened=True),sgd` are two values."""
+  """Splits at commas outside brackets: `sgdm(0.9, dampened=True),sgd` has two values."""
   values, depth = [""], 0
   for character in text:
     depth += (character in "([{") - (character in ")]}")
@@ -67,9 +66,13 @@ def split(text: str) -> tuple[str, ...]:
 
 
 def flag_of(grid: Grid, task: str, algo: str) -> str | None:
-  """The flag of `run.py` that takes the grid's values, up to the value: `--set=beta=`.
+  """The flag of `run.py` that takes the grid's values, up to the value, as in `--set=beta=`.
 
-  None if the grid is not for this algorithm; raises `UserError` if it is, and has no meaning.
+  Returns:
+    The flag, or None if the grid does not apply to this algorithm.
+
+  Raises:
+    UserError: if the grid's scope is this task or algorithm, and it has no such name.
   """
   options, hyperparameters = signatures.of_task(task), signatures.of_algorithm(algo)
   if grid.scope not in (None, TASK, algo):
@@ -82,8 +85,8 @@ def flag_of(grid: Grid, task: str, algo: str) -> str | None:
   is_option = grid.name in options
   if is_hyperparameter and is_option and grid.scope is None:
     raise UserError(
-      f"{grid.name} is of the task {task} and of the algorithm {algo}; write {TASK}:{grid.name}=... "
-      f"or {algo}:{grid.name}=..."
+      f"both the task {task} and the algorithm {algo} have {grid.name}; write {TASK}:{grid.name}=... or "
+      f"{algo}:{grid.name}=..."
     )
   if is_hyperparameter:
     return f"--{grid.name}=" if grid.name in ALGORITHM_FLAGS else f"--set={grid.name}="
@@ -95,23 +98,25 @@ def flag_of(grid: Grid, task: str, algo: str) -> str | None:
 
 
 def run_flags() -> list[str]:
-  """The flags of a run that a grid may vary, whatever the task and the algorithm."""
-  defined = flags.FLAGS.flags_by_module_dict()[settings.__name__]
+  """The flags of `run.py` that a grid may vary for any task and algorithm."""
+  defined = flags.FLAGS.flags_by_module_dict()[cli_flags.__name__]
   own = (*NOT_FOR_GRIDS, *TASK_FLAGS, *ALGORITHM_FLAGS, "seed")
   return [flag.name for flag in defined if flag.name not in own]
 
 
 def check_used(grids: Sequence[Grid], pairs: Iterable[tuple[str, str]]) -> None:
-  """Raises `UserError` for a grid that no (task, algorithm) takes."""
+  """Raises `UserError` for a grid that applies to no (task, algorithm)."""
   pairs = list(pairs)
   for grid in grids:
     if not any(flag_of(grid, task, algo) for task, algo in pairs):
       algos = sorted({algo for _, algo in pairs})
       if grid.scope not in (None, TASK):
-        raise UserError(f"--grid {grid} is for {grid.scope}, which is not in the sweep of "
+        raise UserError(f"--grid {grid} is for {grid.scope}, which is not in the sweep; it has "
                         f"{', '.join(algos)}.")  # fmt: skip
       known = {name for algo in algos for name in signatures.of_algorithm(algo)}
-      raise errors.unknown_name(f"none of {', '.join(algos)}", grid.name, {*known, *run_flags()})
+      raise errors.unknown_name(
+        f"the sweep of {', '.join(algos)}", grid.name, {*known, *run_flags()}
+      )
 
 
 def _task_flag(name: str) -> str:

@@ -1,8 +1,8 @@
-"""Successive halving (Jamieson and Talwalkar 2016): short runs of everything, longer ones of the best.
+"""Successive halving (Jamieson and Talwalkar 2016): short runs of all configurations, long ones of the best.
 
-With `--halving=3`, a third of the configurations goes on to three times the rounds, and so on to the end.
-Only configurations of one label compete: halving finds each algorithm's best values, it does not choose
-between algorithms.
+With `--halving=3`, the best third of the configurations continues to three times the rounds, and so on until
+the full number of rounds. Only configurations with the same label compete: halving tunes each algorithm and
+does not choose between algorithms.
 """
 
 import math
@@ -14,7 +14,7 @@ from experiments.sweeps.search_space import SweepRun
 
 
 def rungs(rounds: int, configurations: int, keep: int) -> list[int]:
-  """The rounds of each rung, rising to `rounds`; as many rungs as it takes to leave one configuration."""
+  """The rounds of each rung, rising to `rounds`; enough rungs to leave one configuration."""
   steps = 0
   while keep ** (steps + 1) <= configurations and rounds // keep ** (steps + 1) >= 1:
     steps += 1
@@ -24,9 +24,9 @@ def rungs(rounds: int, configurations: int, keep: int) -> list[int]:
 def survivors(
   runs: Sequence[SweepRun], outcomes: Mapping[str, Outcome], keep: int
 ) -> tuple[list[SweepRun], list[SweepRun]]:
-  """The runs that go on, and those that do not; a diverged or failed seed counts as the worst."""
-  going: list[SweepRun] = []
-  leaving: list[SweepRun] = []
+  """Splits runs into those that continue and those that do not; a diverged or failed seed ranks worst."""
+  kept: list[SweepRun] = []
+  pruned: list[SweepRun] = []
   for label in dict.fromkeys(run.label for run in runs):
     members = [run for run in runs if run.label == label]
     scores = {
@@ -39,8 +39,8 @@ def survivors(
     best = set(ranked[: math.ceil(len(ranked) / keep)])
     for run in members:
       alive = run.configuration in best and scores[run.configuration] > -math.inf
-      (going if alive else leaving).append(run)
-  return going, leaving
+      (kept if alive else pruned).append(run)
+  return kept, pruned
 
 
 def _mean_score(found: Sequence[Outcome]) -> float:

@@ -1,45 +1,28 @@
-"""Runs as processes of this machine: never more than `jobs` at once, none left behind.
+"""Runs sweep jobs as processes on this machine, at most `jobs` at a time.
 
-Each run leads a process group of its own, so that a Ctrl-C reaches it once, through the sweep, and so that
-what it started can be ended with it. If the sweep itself is killed, Linux kills its runs, which loses no more
-than the rounds since their last checkpoint.
+Each run leads its own process group. Ctrl-C therefore reaches it only through the sweep, and the processes
+that it started can be killed with it. If the sweep itself is killed, Linux kills its runs; they lose at most
+the rounds since their last checkpoint.
 """
 
 import contextlib
 import ctypes
 import os
-import pathlib
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from experiments.sweeps import forked_runs
+from experiments.sweeps.pool import JobResult, PoolJob
 
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
-class PoolJob(NamedTuple):
-  """What to run: a name, a command, and the file for what it says."""
-
-  name: str
-  command: Sequence[str]
-  log: pathlib.Path
-
-
-class JobResult(NamedTuple):
-  """A job that ended, with its exit code and how long it took."""
-
-  name: str
-  code: int
-  seconds: float
-
-
 class LocalPool:
-  """Starts jobs as processes. For one thread only: a run ends with the thread that started it."""
+  """A pool of processes, for one thread only: a run is killed when the thread that started it ends."""
 
   def __init__(self, jobs: int):
     self.jobs = jobs
@@ -48,31 +31,33 @@ class LocalPool:
 
   @property
   def running(self) -> list[str]:
-    """The names of the jobs under way."""
+    """The names of the running jobs."""
     return list(self._running)
 
   @property
   def free(self) -> int:
-    """How many more jobs may start."""
+    """The number of jobs that may still be started."""
     return self.jobs - len(self._running)
 
   def start(self, job: PoolJob) -> None:
-    """Starts a job, warm if it is a run for which that is possible."""
-    began = time.monotonic()  # the imports that a first run waits for are its own
+    """Starts a job, as a forked run if possible."""
+    began = (
+      time.monotonic()
+    )  # before the fork, so that the first run includes the imports it waits for
     process = forked_runs.start(job.command, job.log, self._environment) or start(
       job, self._environment
     )
     self._running[job.name] = process, began
 
-  def ended(self, patience: float) -> list[JobResult]:
-    """Jobs that have ended; waits for the first of them, not longer than so many seconds."""
-    deadline = time.monotonic() + patience
+  def ended(self, timeout: float) -> list[JobResult]:
+    """Returns the jobs that ended; waits up to `timeout` seconds for the first of them."""
+    deadline = time.monotonic() + timeout
     while True:
       found = []
       for name, (process, began) in list(self._running.items()):
         code = process.poll()
         if code is not None:
-          signal_group(process, signal.SIGKILL)  # whatever it started and left
+          signal_group(process, signal.SIGKILL)  # processes that the run left behind
           del self._running[name]
           found.append(JobResult(name, code, time.monotonic() - began))
       if found or time.monotonic() >= deadline:
@@ -80,24 +65,24 @@ class LocalPool:
       time.sleep(0.05)
 
   def interrupt(self) -> None:
-    """Asks every run to finish its round and save."""
+    """Asks every run to finish its round and save a checkpoint."""
     for process, _ in self._running.values():
       process.send_signal(signal.SIGINT)
 
   def kill(self) -> None:
-    """Ends every run at once."""
+    """Kills every run."""
     for process, _ in self._running.values():
       signal_group(process, signal.SIGKILL)
 
   def close(self) -> None:
-    """Ends what still runs, and waits for it."""
+    """Kills the runs that are left and waits for them to end."""
     self.kill()
     for process, _ in self._running.values():
       process.wait()
 
 
 def start(job: PoolJob, environment: Mapping[str, str]) -> subprocess.Popen:
-  """Starts a job that ends when this thread does."""
+  """Starts a job in a process that is killed when this thread ends."""
   parent = os.getpid()
   with open(job.log, "wb") as log:
     return subprocess.Popen(
@@ -112,26 +97,26 @@ def start(job: PoolJob, environment: Mapping[str, str]) -> subprocess.Popen:
 
 
 def end_with_parent(parent: int) -> None:
-  """Has Linux kill this process when its parent ends."""
+  """Makes Linux kill this process when its parent ends."""
   if _LIBC is not None:
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the line above
+    if os.getppid() != parent:  # the parent ended before the call
       os._exit(1)
 
 
 def signal_group(process: subprocess.Popen | forked_runs.ForkedRun, number: int) -> None:
-  """Sends a signal to a run and all it started, if any of them is left."""
+  """Sends a signal to a run and to every process that it started, if any is left."""
   with contextlib.suppress(ProcessLookupError, PermissionError):
     os.killpg(process.pid, number)
 
 
 def cores() -> int:
-  """The cores that this process may use."""
+  """The number of cores that this process may use."""
   return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def thread_limits(jobs: int) -> dict[str, str]:
-  """What makes TensorFlow use its share of the cores, and of a GPU's memory what it needs."""
+  """Environment variables that limit TensorFlow to its share of the cores and to the GPU memory it needs."""
   share = str(max(1, cores() // jobs))
   return {
     "TF_NUM_INTRAOP_THREADS": share,

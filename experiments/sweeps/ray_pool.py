@@ -1,6 +1,6 @@
-"""Runs as Ray tasks, one a run: the same processes, on whatever machines the cluster has.
+"""Runs sweep jobs as Ray tasks, one process per run, on the machines of a cluster.
 
-The checkout, the data and the sweep's folder must be at the same path on all of them.
+The repository, the data and the sweep's folder must have the same path on every machine.
 """
 
 import os
@@ -11,14 +11,14 @@ from typing import Any
 
 from experiments.cli.errors import UserError
 from experiments.sweeps import local_pool
-from experiments.sweeps.local_pool import JobResult, PoolJob
+from experiments.sweeps.pool import JobResult, PoolJob
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LOCAL = "local"  # to us as to Ray, the address that means: start a cluster on this machine
+LOCAL = "local"  # the address with which Ray starts a cluster on this machine
 
 
 class RayPool:
-  """Hands jobs to a cluster, which decides how many run at once."""
+  """Submits jobs to a cluster, which decides how many execute at the same time."""
 
   def __init__(self, address: str, *, num_cpus: float, num_gpus: float):
     self._ray = _connect(address)
@@ -26,44 +26,43 @@ class RayPool:
       num_cpus=num_cpus, num_gpus=num_gpus, max_retries=3, retry_exceptions=False
     )(run_job)
     self._threads = max(1, int(num_cpus))
-    # How many the cluster can run at once, for an estimate of the time left.
     self.jobs = max(1, int(self._ray.cluster_resources().get("CPU", 1) // max(num_cpus, 1)))
     self._running: dict[Any, tuple[str, float]] = {}
 
   @property
   def running(self) -> list[str]:
-    """The names of the jobs handed over and not ended."""
+    """The names of the jobs that were submitted and have not ended."""
     return [name for name, _ in self._running.values()]
 
   @property
   def free(self) -> int:
-    """How many more to hand over: all, the cluster keeps the queue."""
+    """A number larger than any sweep: all jobs are submitted, and the cluster queues them."""
     return 1_000_000
 
   def start(self, job: PoolJob) -> None:
-    """Hands a job over."""
+    """Submits a job."""
     task = self._remote.remote(job, os.getcwd(), self._threads)
     self._running[task] = job.name, time.monotonic()
 
-  def ended(self, patience: float) -> list[JobResult]:
-    """Jobs that have ended; waits for the first of them, not longer than so many seconds."""
+  def ended(self, timeout: float) -> list[JobResult]:
+    """Returns the jobs that ended; waits up to `timeout` seconds for the first of them."""
     if not self._running:
       return []
-    ready, _ = self._ray.wait(list(self._running), timeout=patience)
+    ready, _ = self._ray.wait(list(self._running), timeout=timeout)
     return [self._result(task) for task in ready]
 
   def interrupt(self) -> None:
-    """Asks every run to finish its round and save; what has not begun never does."""
+    """Asks every run to finish its round and save a checkpoint; cancels the queued ones."""
     for task in self._running:
       self._ray.cancel(task, force=False)
 
   def kill(self) -> None:
-    """Ends every run at once."""
+    """Kills every run."""
     for task in self._running:
       self._ray.cancel(task, force=True)
 
   def close(self) -> None:
-    """Ends what still runs, and leaves the cluster."""
+    """Kills the runs that are left and disconnects from the cluster."""
     self.kill()
     self._ray.shutdown()
 
@@ -79,7 +78,7 @@ class RayPool:
 
 
 def run_job(job: PoolJob, folder: str, threads: int) -> int:
-  """Runs a job to its end, in a Ray worker; a cancelled task interrupts it and waits."""
+  """Runs a job in a Ray worker; if the task is cancelled, interrupts the job and waits for it to end."""
   os.chdir(folder)
   limits = {"OMP_NUM_THREADS": str(threads), "TF_NUM_INTRAOP_THREADS": str(threads)}
   process = local_pool.start(job, limits)
@@ -99,11 +98,11 @@ def _connect(address: str) -> Any:
     raise UserError(
       "--ray needs Ray, which is not installed; install the extra [cluster], or use --jobs."
     ) from None
-  # A cluster of our own is for this machine alone.
+  # A cluster that this process starts serves this machine only.
   own = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address == LOCAL else {}
   try:
     ray.init(
-      address=address,  # None would look for whatever cluster was started last, and wait if it is gone
+      address=address,  # with None, Ray would look for the last cluster started, and wait if it is gone
       log_to_driver=False,
       runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}},
       **own,

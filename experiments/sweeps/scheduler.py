@@ -1,4 +1,4 @@
-"""Runs a sweep's runs: only those that are not complete, rung by rung, until done or interrupted."""
+"""Executes a sweep: starts the incomplete runs rung by rung, until all are done or the user interrupts."""
 
 import dataclasses
 import fcntl
@@ -9,61 +9,53 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from types import FrameType
+from typing import IO
 
 from experiments.cli.errors import UserError
 from experiments.sweeps import halving, outcomes, tables
 from experiments.sweeps.forked_runs import RUN
-from experiments.sweeps.local_pool import JobResult, PoolJob
 from experiments.sweeps.outcomes import Outcome
+from experiments.sweeps.pool import JobResult, Pool, PoolJob
 from experiments.sweeps.progress import ProgressTable
 from experiments.sweeps.search_space import SweepRun
 
-MAY_CHANGE = ("--total_rounds=", "--max_clients_in_flight=")  # between two starts of one sweep
-
-
-class Pool(Protocol):
-  """Where runs run."""
-
-  @property
-  def running(self) -> list[str]: ...  # noqa: D102
-  @property
-  def free(self) -> int: ...  # noqa: D102
-  @property
-  def jobs(self) -> int: ...  # noqa: D102
-  def start(self, job: PoolJob) -> None: ...  # noqa: D102
-  def ended(self, patience: float) -> list[JobResult]: ...  # noqa: D102
-  def interrupt(self) -> None: ...  # noqa: D102
-  def kill(self) -> None: ...  # noqa: D102
+# Flags that may change when a sweep is continued.
+MAY_CHANGE = ("--total_rounds=", "--max_clients_in_flight=")
 
 
 @dataclasses.dataclass
 class Sweep:
-  """A sweep in its folder.
+  """A sweep and its folder.
 
   Attributes:
-    folder: where cells' folders, logs and tables are.
-    runs: all of them.
-    pool: where they run.
-    metric: what to rank by, None for the task's own.
-    remarks: what the tables should remember.
-    quiet: whether to print nothing but the end.
+    folder: contains the runs' folders, the logs and the tables.
+    runs: all runs of the sweep.
+    pool: executes the runs.
+    metric: the evaluation metric to rank by; None for the task's default.
+    remarks: notes by name for the tables.
+    quiet: whether to print no progress.
   """
 
   folder: pathlib.Path
   runs: Sequence[SweepRun]
   pool: Pool
   metric: str | None
-  remarks: Mapping[str, Any]
+  remarks: Mapping[str, object]
   quiet: bool = False
 
   def __post_init__(self) -> None:
     self.outcomes: dict[str, Outcome] = {}
-    self._board = ProgressTable(self.folder.name, self.runs, quiet=self.quiet)
+    self._progress = ProgressTable(self.folder.name, self.runs, quiet=self.quiet)
     self._interrupts = 0
 
   def run(self, budgets: Sequence[int | None], keep: int) -> bool:
-    """Runs every run through its rungs; returns whether it came to the end uninterrupted."""
+    """Executes all rungs; returns False if the user interrupted the sweep.
+
+    Args:
+      budgets: the rounds of each rung; None runs to the end.
+      keep: one in `keep` configurations is kept after each rung.
+    """
     self._lock = lock(self.folder)
     check_unchanged(self.folder, self.runs)
     (self.folder / "logs").mkdir(exist_ok=True)
@@ -83,7 +75,7 @@ class Sweep:
       if self._interrupts:
         break
     self._write()
-    self._board.finish(self.outcomes)
+    self._progress.finish(self.outcomes)
     return not self._interrupts
 
   def _run_rung(self, runs: Sequence[SweepRun], rounds: int | None) -> None:
@@ -96,9 +88,9 @@ class Sweep:
         run = waiting.popleft()
         self.outcomes[run.name] = dataclasses.replace(self.outcomes[run.name], state="running")
         self.pool.start(self._job(run, rounds))
-      for ended in self.pool.ended(patience=0.5):
+      for ended in self.pool.ended(timeout=0.5):
         self._record(by_name[ended.name], ended, rounds)
-      self._board.draw(self.outcomes, self.pool.running, len(waiting), self.pool.jobs)
+      self._progress.draw(self.outcomes, self.pool.running, len(waiting), self.pool.jobs)
 
   def _record(self, run: SweepRun, ended: JobResult, rounds: int | None) -> None:
     found = self._outcome(run, rounds)
@@ -106,7 +98,7 @@ class Sweep:
       reason = last_words(self.folder / "logs" / f"{run.name}.log", ended.code)
       found = dataclasses.replace(found, state="failed", score=None, reason=reason)
     self.outcomes[run.name] = found
-    self._board.record(run.name, found, ended.seconds)
+    self._progress.record(run.name, found, ended.seconds)
     self._write()
 
   def _outcome(self, run: SweepRun, rounds: int | None) -> Outcome:
@@ -122,11 +114,12 @@ class Sweep:
   def _write(self) -> None:
     tables.write(self.folder, self.runs, self.outcomes, self.remarks)
 
-  def _interrupted(self, number: int, frame: Any) -> None:
+  def _interrupted(self, number: int, frame: FrameType | None) -> None:
     self._interrupts += 1
     if self._interrupts == 1:
       print(
-        "\nStopping: the runs finish their rounds; once more ends them at once.", file=sys.stderr
+        "\nStopping: runs finish their current round; interrupt again to kill them.",
+        file=sys.stderr,
       )
       self.pool.interrupt()
     else:
@@ -134,7 +127,7 @@ class Sweep:
 
 
 def command_flags(run: SweepRun, folder: pathlib.Path, rounds: int | None) -> list[str]:
-  """What `run.py` is told for a run."""
+  """The flags of `run.py` for a run."""
   flags = list(run.flags)
   if rounds is not None:
     flags = [flag for flag in flags if not flag.startswith("--total_rounds=")]
@@ -143,32 +136,30 @@ def command_flags(run: SweepRun, folder: pathlib.Path, rounds: int | None) -> li
 
 
 def commands(runs: Sequence[SweepRun], folder: pathlib.Path) -> str:
-  """The command of every run, a line each."""
+  """The commands of all runs, one per line."""
   return "\n".join(
     shlex.join(["python", "experiments/run.py", *command_flags(run, folder, None)]) for run in runs
   )
 
 
-def lock(folder: pathlib.Path) -> Any:
-  """Keeps a second sweep out of the folder for as long as this process lives."""
+def lock(folder: pathlib.Path) -> IO[str]:
+  """Locks the folder against a second sweep for as long as this process lives."""
   try:
     folder.mkdir(parents=True, exist_ok=True)
-    file = open(folder / ".lock", "w")  # noqa: SIM115 - held until the process ends
+    file = open(folder / ".lock", "w")  # noqa: SIM115 - stays open until the process ends
   except OSError as error:
-    raise UserError(
-      f"{folder} must be a folder that can be written to; {error.strerror}."
-    ) from None
+    raise UserError(f"{folder} must be a writable folder; {error.strerror}.") from None
   try:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
   except OSError:
     raise UserError(
-      f"a sweep is running in {folder}; wait for it, or choose another --sweep_name."
+      f"another sweep is running in {folder}; wait for it, or choose another --sweep_name."
     ) from None
   return file
 
 
 def check_unchanged(folder: pathlib.Path, runs: Sequence[SweepRun]) -> None:
-  """Raises `UserError` if a run that was there before would now be run with other flags."""
+  """Raises `UserError` if the folder has a run of the same name with different flags."""
   try:
     known = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["cells"]
   except (OSError, ValueError, KeyError):
@@ -179,15 +170,15 @@ def check_unchanged(folder: pathlib.Path, runs: Sequence[SweepRun]) -> None:
     differing = {flag for flag in differing if not flag.startswith(MAY_CHANGE)}
     if differing:
       raise UserError(
-        f"{folder} holds a sweep whose runs were run with other flags, {', '.join(sorted(differing))}; "
+        f"{folder} contains a sweep with different flags, {', '.join(sorted(differing))}; "
         "choose another --sweep_name."
       )
 
 
 def last_words(log: pathlib.Path, code: int) -> str:
-  """Why a run ended: its sentence for the user, or the last line of its error, or the signal."""
+  """Why a run ended: its error message, else the last line of its log, and the exit code or signal."""
   text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-  text = text.partition("Exception ignored in")[0]  # what libraries say while Python shuts down
+  text = text.partition("Exception ignored in")[0]  # printed by libraries while Python shuts down
   said = [line.strip() for line in text.splitlines() if line.strip()]
   how = f"signal {-code}" if code < 0 else f"exit code {code}"
   sentences = [line for line in said if line.startswith(f"{RUN.name}: ")]

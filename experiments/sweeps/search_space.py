@@ -1,4 +1,4 @@
-"""Cells: one run each, a point of the grids with a seed, in a folder whose name says what it is."""
+"""Search spaces, and the runs that they expand to: one run per grid point and seed."""
 
 import dataclasses
 import hashlib
@@ -16,15 +16,15 @@ LONGEST_NAME = 120
 
 @dataclasses.dataclass(frozen=True)
 class SearchSpace:
-  """What grids are laid over: an algorithm on a task, or a preset.
+  """An algorithm on a task, or a preset, and the grids and seeds to run it with.
 
   Attributes:
-    label: begins the names of its runs; runs of one label compete in halving.
+    label: the prefix of its runs' names; runs with the same label compete in successive halving.
     task: the task.
     algo: the algorithm.
-    flags: of every run, as `--name=value`.
-    grids: what to vary.
-    seeds: of the runs.
+    flags: the flags of every run, as `--name=value`.
+    grids: the values to vary.
+    seeds: the seeds to run each configuration with.
   """
 
   label: str
@@ -37,16 +37,16 @@ class SearchSpace:
 
 @dataclasses.dataclass(frozen=True)
 class SweepRun:
-  """One run.
+  """One run of a sweep: a grid point with a seed.
 
   Attributes:
-    name: of its folder.
-    label: of its space.
+    name: the name of its folder.
+    label: the label of its search space.
     task: the task.
     algo: the algorithm.
-    values: where it lies in the grids.
-    seed: its seed.
-    flags: all that `run.py` is told, except where to write and how many rounds to go this time.
+    values: the grid point, as value by name.
+    seed: the seed.
+    flags: the flags for `run.py`, except for the output folder and the rounds of the present rung.
   """
 
   name: str
@@ -59,14 +59,18 @@ class SweepRun:
 
   @property
   def configuration(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """What its seeds have in common."""
+    """The label and the grid point, which runs that differ only in the seed share."""
     return self.label, tuple(self.values.items())
 
 
 def runs_of(spaces: Sequence[SearchSpace]) -> list[SweepRun]:
-  """All runs, first seeds first, so that an early look sees every configuration."""
+  """All runs, ordered by seed, so that every configuration has a result early in the sweep.
+
+  Raises:
+    UserError: if a grid is invalid, or two runs are the same.
+  """
   runs = [run for space in spaces for run in _runs_in(space)]
-  runs.sort(key=lambda run: run.seed)  # stable: within a seed in the order of the grids
+  runs.sort(key=lambda run: run.seed)  # stable: keeps the order of the grids within a seed
   by_name: dict[str, SweepRun] = {}
   for run in runs:
     if by_name.setdefault(run.name, run) is not run:
@@ -84,7 +88,7 @@ def _runs_in(space: SearchSpace) -> list[SweepRun]:
   for point in itertools.product(*axes):
     values = {name: value for name, value, _ in point}
     if len(values) < len(point):
-      raise UserError(f"a grid is given twice for {space.label}; give all its values at once.")
+      raise UserError(f"{space.label} has two grids for one name; give all values in one grid.")
     flags = presets.merge(space.flags, [flag for _, _, flag in point])
     _check_complete(space, flags)
     for seed in space.seeds:
@@ -103,7 +107,7 @@ def _runs_in(space: SearchSpace) -> list[SweepRun]:
 
 
 def _check_complete(space: SearchSpace, flags: Sequence[str]) -> None:
-  """Raises `UserError` for unknown hyperparameters and options, and for needed ones that are missing."""
+  """Raises `UserError` for unknown and for missing hyperparameters and options."""
   plain = {flag.removeprefix("--").partition("=")[0] for flag in flags}
   for which, what, known in (
     ("set", f"the algorithm {space.algo}", signatures.of_algorithm(space.algo)),
@@ -114,13 +118,13 @@ def _check_complete(space: SearchSpace, flags: Sequence[str]) -> None:
       if name not in known:
         raise unknown_name(what, name, known)
     for name, needed in known.items():
-      # Every task has a learning rate for its clients.
+      # Every task has a default client learning rate.
       if needed and name not in (*given, *plain, "client_learning_rate"):
         raise UserError(f"{what} needs {name}, which has no default; give --{which} {name}=...")
 
 
 def _folder_name(label: str, values: Mapping[str, str], seed: int) -> str:
-  """Readable, safe in any file system, and another for other values."""
+  """A readable, unique name that is valid in any file system."""
   written = "-".join(
     [_clean(label), *(f"{name}={_clean(value)}" for name, value in values.items())]
   )

@@ -1,16 +1,15 @@
-"""What the command line of a sweep asks for, checked: algorithms or presets, grids, seeds, where to run."""
+"""The flags of `sweep.py`, and the checked configuration of a sweep that they describe."""
 
 import dataclasses
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from absl import flags
 
 import tasks
 from experiments.cli import errors, presets
-from experiments.cli import flags as settings
+from experiments.cli import flags as cli_flags
 from experiments.cli.errors import UserError
 from experiments.runs import final_value
 from experiments.sweeps import grids, local_pool
@@ -19,14 +18,26 @@ from experiments.sweeps.search_space import SearchSpace
 from tff_momentum.registry import ALGORITHMS
 
 FLAGS = flags.FLAGS
-# Flags of run.py that a sweep reads itself, or sets for each run.
+# Flags of run.py that a sweep interprets itself or sets for each run.
 OWN = ("task", "algo", "set", "seed", "root_output_dir", "experiment_name", "quiet", "list", "help",
        "preset")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class SweepConfig:
-  """A sweep to run."""
+  """The configuration of a sweep.
+
+  Attributes:
+    spaces: what to run.
+    folder: the sweep's folder.
+    jobs: the number of runs at the same time on this machine.
+    ray: the address of a Ray cluster to run on; None for this machine.
+    halving: successive halving keeps one in this many configurations after each rung; None for no halving.
+    metric: the evaluation metric to rank by; None for the task's default.
+    scale: the fraction of the presets' rounds and cohort; None for the full size.
+    dry_run: whether to print the commands only.
+    remarks: notes by name for the tables.
+  """
 
   spaces: Sequence[SearchSpace]
   folder: pathlib.Path
@@ -36,45 +47,49 @@ class SweepConfig:
   metric: str | None
   scale: float | None
   dry_run: bool
-  remarks: Mapping[str, Any]
+  remarks: Mapping[str, object]
 
 
 def define_flags() -> None:
-  """Defines the flags of `sweep.py`, beside those of `run.py`."""
+  """Defines the flags of `sweep.py`, in addition to those of `run.py`."""
   again = dict(allow_override=True)
-  flags.DEFINE_multi_string("algo", [], "An algorithm; repeat it for several. With --preset: only these.",
+  flags.DEFINE_multi_string("algo", [], "An algorithm; may be repeated. With --preset: run only these.",
                             **again)  # fmt: skip
   flags.DEFINE_multi_string(
-    "preset", [], "A preset or a folder of presets, as in ghbm/table1.", **again
+    "preset", [], "A preset or a folder of presets, as in ghbm/table1; may be repeated.", **again
   )
   flags.DEFINE_float(
-    "scale", None, "A try-out: this share of the presets' rounds and cohort.", **again
+    "scale", None, "For a quick trial: this fraction of the presets' rounds and cohort.", **again
   )
-  flags.DEFINE_bool("help", False, "Show the flags, and stop.", **again)
+  flags.DEFINE_bool("help", False, "Show the flags and exit.", **again)
   flags.DEFINE_multi_string("grid", [], "Values to try, as in beta=0.9,0.99; scaffold:option=I,II for one "
-                            "algorithm; task:alpha=0,1 for the task's.")  # fmt: skip
-  flags.DEFINE_list("seeds", None, "Seeds, as in 1,2,3; default: the preset's, or 1.")
-  flags.DEFINE_bool("search", False, "With --preset: also search the values that the presets fix.")
-  flags.DEFINE_integer("jobs", 1, "Runs at once on this machine.", lower_bound=1)
-  flags.DEFINE_string("ray", None, "The address of a Ray cluster to run on; local starts one here.")
-  flags.DEFINE_float("cpus_per_run", 1, "With --ray: the CPUs that a run takes.", lower_bound=0)
-  flags.DEFINE_float("gpus_per_run", 0, "With --ray: the GPUs that a run takes, or a part of one.",
+                            "algorithm; task:alpha=0,1 for the task. May be repeated.")  # fmt: skip
+  flags.DEFINE_list("seeds", None, "Seeds, as in 1,2,3 (default: the preset's, or 1).")
+  flags.DEFINE_bool(
+    "search", False, "With --preset: also search grids over values that the presets fix."
+  )
+  flags.DEFINE_integer("jobs", 1, "Number of runs at the same time on this machine.", lower_bound=1)
+  flags.DEFINE_string(
+    "ray", None, "Address of a Ray cluster to run on; local starts one on this machine."
+  )
+  flags.DEFINE_float("cpus_per_run", 1, "With --ray: CPUs per run.", lower_bound=0)
+  flags.DEFINE_float("gpus_per_run", 0, "With --ray: GPUs per run; may be a fraction.",
                      lower_bound=0)  # fmt: skip
-  flags.DEFINE_integer("halving", None, "Keep the best of so many after a short run, and go on with those.",
-                       lower_bound=2)  # fmt: skip
-  flags.DEFINE_string("metric", None, "Rank by this evaluation metric; default: accuracy, or loss.")
-  flags.DEFINE_string("sweep_name", None, "The sweep's folder in --root_output_dir.")
-  flags.DEFINE_bool("dry_run", False, "Print the command of every run, and stop.")
+  flags.DEFINE_integer("halving", None, "Successive halving: after short runs, continue one in this many "
+                       "configurations.", lower_bound=2)  # fmt: skip
+  flags.DEFINE_string("metric", None, "Evaluation metric to rank by (default: accuracy, or loss).")
+  flags.DEFINE_string("sweep_name", None, "Name of the sweep's folder in --root_output_dir.")
+  flags.DEFINE_bool("dry_run", False, "Print the command of every run and exit.")
 
 
 def help_text() -> str:
-  """The flags of a sweep, a line each."""
+  """The flags of a sweep, one per line."""
   defined = FLAGS.flags_by_module_dict()[__name__]
   return "\n".join(f"  --{flag.name:24} {flag.help}" for flag in defined)
 
 
 def parse(argv: Sequence[str]) -> None:
-  """Reads the flags; raises `UserError` for what is wrong with them."""
+  """Parses the flags; raises `UserError` if they are invalid."""
   try:
     rest = FLAGS(list(argv))
   except flags.UnrecognizedFlagError as error:
@@ -82,11 +97,11 @@ def parse(argv: Sequence[str]) -> None:
   except flags.Error as error:
     raise UserError(" ".join(str(error).replace("flag ", "").split()) + ".") from None
   if len(rest) > 1:
-    raise UserError(f"flags are written --name=value; found {rest[1]!r} by itself.")
+    raise UserError(f"expected flags as --name=value; found {rest[1]!r}.")
 
 
 def from_flags() -> SweepConfig:
-  """The sweep that the flags ask for, with every name in it checked."""
+  """The configuration that the flags describe, with every name checked."""
   if "restart" in FLAGS and FLAGS["restart"].value:
     raise UserError("--restart is for single runs; choose another --sweep_name for a new sweep.")
   typed_grids = [grids.read(text) for text in FLAGS.grid]
@@ -124,9 +139,9 @@ def from_flags() -> SweepConfig:
 def _from_names(common: Sequence[str]) -> list[SearchSpace]:
   errors.check_name("--task", FLAGS.task, tasks.TASKS, prefixes=("tfds:",))
   if not FLAGS.algo:
-    raise UserError("--algo is missing; run.py --list shows what there is.")
+    raise UserError("--algo is missing; run.py --list shows all algorithms.")
   if len(set(FLAGS.algo)) < len(FLAGS.algo):
-    raise UserError(f"--algo names one twice: {', '.join(FLAGS.algo)}; give each once.")
+    raise UserError(f"--algo repeats an algorithm: {', '.join(FLAGS.algo)}; give each once.")
   for algo in FLAGS.algo:
     errors.check_name("--algo", algo, ALGORITHMS)
   return [
@@ -155,18 +170,18 @@ def _from_presets(common: Sequence[str]) -> list[SearchSpace]:
     kept = tuple(grid for grid in searched if FLAGS.search or not _fixes(space, grid))
     spaces.append(dataclasses.replace(space, grids=kept))
   if not spaces:
-    raise UserError(f"none of the {len(chosen)} presets is for the --task or --algo that is given.")
+    raise UserError(f"none of the {len(chosen)} presets matches the given --task and --algo.")
   return spaces
 
 
 def _fixes(space: SearchSpace, grid: Grid) -> bool:
-  """Whether the space's flags already give what the grid would vary."""
+  """Whether the space's flags already set the value that the grid varies."""
   flag = grids.flag_of(grid, space.task, space.algo)
   return flag is not None and any(given.startswith(flag) for given in space.flags)
 
 
 def _replaced(space: SearchSpace, typed: Sequence[Grid]) -> tuple[Grid, ...]:
-  """The space's grids, those of the command line instead of its own."""
+  """The space's grids, replaced by those of the command line where both set the same flag."""
   flag_of = {grid: grids.flag_of(grid, space.task, space.algo) for grid in (*space.grids, *typed)}
   ours = {flag_of[grid] for grid in typed}
   return (
@@ -176,7 +191,7 @@ def _replaced(space: SearchSpace, typed: Sequence[Grid]) -> tuple[Grid, ...]:
 
 
 def _fixed(text: str) -> Grid:
-  """`--set beta=0.9` for a sweep: a grid of one value, whatever commas are in it."""
+  """The grid with one value for `--set beta=0.9`; the value may contain commas."""
   left, equals, value = text.partition("=")
   if not equals or not value:
     raise UserError(f"--set takes name=value, as in --set beta=0.9; found {text!r}.")
@@ -184,9 +199,9 @@ def _fixed(text: str) -> Grid:
 
 
 def _common_flags() -> list[str]:
-  """The flags of run.py that were typed, for every run."""
+  """The flags of run.py on the command line, which apply to every run."""
   found = []
-  for flag in FLAGS.flags_by_module_dict()[settings.__name__]:
+  for flag in FLAGS.flags_by_module_dict()[cli_flags.__name__]:
     if flag.present and flag.name not in OWN:
       found += flag.serialize().split("\n")
   jobs = FLAGS.jobs
@@ -208,7 +223,8 @@ def _seeds() -> tuple[int, ...]:
       f"--seeds takes whole numbers, as in 1,2,3; found {','.join(FLAGS.seeds)}."
     ) from None
   if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
-    raise UserError(f"--seeds takes different numbers from 0, as in 1,2,3; found {FLAGS.seeds}.")
+    given = ",".join(FLAGS.seeds)
+    raise UserError(f"--seeds takes distinct numbers from 0, as in 1,2,3; found {given}.")
   return seeds
 
 
@@ -219,5 +235,5 @@ def _sweep_name(spaces: Sequence[SearchSpace]) -> str:
     scale = f"_scale_{FLAGS.scale}" if FLAGS.scale else ""
     name = "sweep_" + re.sub(r"[^A-Za-z0-9.]+", "_", "_".join(what))[:80] + scale
   if name != pathlib.Path(name).name or name in ("", ".", ".."):
-    raise UserError(f"--sweep_name must be a plain folder name; found {name!r}.")
+    raise UserError(f"--sweep_name must be a folder name without a path; found {name!r}.")
   return name

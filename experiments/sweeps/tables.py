@@ -1,4 +1,4 @@
-"""What a sweep has found: sweep.json, sweep.csv with a row for each run, sweep.md for each configuration."""
+"""A sweep's results: sweep.json, sweep.csv with a row for each run, sweep.md with a row per configuration."""
 
 import csv
 import io
@@ -7,7 +7,7 @@ import math
 import pathlib
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from experiments.runs import folder as output
 from experiments.runs import metric as metrics
@@ -16,7 +16,7 @@ from experiments.sweeps.search_space import SweepRun
 
 
 class ConfigurationResult(NamedTuple):
-  """A configuration: its seeds' mean and standard deviation, and how each of them ended."""
+  """A configuration's mean and standard deviation over seeds, and the number of seeds by state."""
 
   label: str
   values: tuple[tuple[str, str], ...]
@@ -27,29 +27,39 @@ class ConfigurationResult(NamedTuple):
 
   @property
   def rank(self) -> float:
-    """Sorts the best first; what diverged, failed or was pruned comes last."""
+    """A sort key: the best first; diverged, failed and pruned configurations last."""
     if self.mean is None or self.states.get("pruned"):
       return math.inf
     return -metrics.named(self.metric).sign * self.mean
 
   @property
-  def result(self) -> str:
-    """Mean ± standard deviation, × for divergence."""
+  def text(self) -> str:
+    """Mean ± standard deviation; × if a seed diverged."""
     if self.mean is None:
       return "×" if self.states.get("diverged") else "–"
     spread = f" ± {self.deviation:.4f}" if self.deviation is not None else ""
     return f"{self.mean:.4f}{spread}"
 
+  @property
+  def values_text(self) -> str:
+    """The grid point, as in `beta=0.9, nu=0.7`."""
+    return ", ".join(f"{name}={value}" for name, value in self.values)
+
+  @property
+  def states_text(self) -> str:
+    """The number of seeds by state, as in `1 diverged, 2 done`."""
+    return ", ".join(f"{count} {state}" for state, count in sorted(self.states.items()))
+
 
 def configuration_results(
   runs: Sequence[SweepRun], outcomes: Mapping[str, Outcome]
 ) -> list[ConfigurationResult]:
-  """The configurations, by label in the order of the sweep, the best of each first."""
+  """The configurations: labels in the order of the sweep, the best of each label first."""
   found = []
   for configuration in dict.fromkeys(run.configuration for run in runs):
     members = [outcomes[run.name] for run in runs if run.configuration == configuration]
     scores = [o.score for o in members if o.score is not None and o.state in ("done", "pruned")]
-    # One diverged seed makes the configuration diverge: a mean over the lucky ones would mislead.
+    # If one seed diverged, the mean of the others would mislead.
     usable = scores if not any(o.state == "diverged" for o in members) else []
     found.append(
       ConfigurationResult(
@@ -62,27 +72,27 @@ def configuration_results(
         },
       )
     )
-  order = {label: i for i, label in enumerate(dict.fromkeys(line.label for line in found))}
-  return sorted(found, key=lambda line: (order[line.label], line.rank))
+  order = {label: i for i, label in enumerate(dict.fromkeys(result.label for result in found))}
+  return sorted(found, key=lambda result: (order[result.label], result.rank))
 
 
 def write(
   folder: pathlib.Path,
   runs: Sequence[SweepRun],
   outcomes: Mapping[str, Outcome],
-  remarks: Mapping[str, Any],
+  remarks: Mapping[str, object],
 ) -> None:
-  """Writes the three files, each at once; `remarks` go into sweep.json and under the table."""
+  """Writes each of the three files atomically; `remarks` go into sweep.json and below the table."""
   found = configuration_results(runs, outcomes)
   text = json.dumps(
     {
       **remarks,
-      "cells": [
+      "cells": [  # the file format's name for runs
         {**run.__dict__, "flags": list(run.flags), **outcomes[run.name].__dict__} for run in runs
       ],
       "configurations": [
-        {**line._asdict(), "values": dict(line.values), "states": dict(line.states)}
-        for line in found
+        {**result._asdict(), "values": dict(result.values), "states": dict(result.states)}
+        for result in found
       ],
     },
     indent=2,
@@ -92,16 +102,14 @@ def write(
   output.write_atomically(folder / "sweep.md", markdown(found, remarks))
 
 
-def markdown(found: Sequence[ConfigurationResult], remarks: Mapping[str, Any]) -> str:
-  """A table, the best of each label in bold."""
-  best = {line.label: line for line in reversed(found) if line.rank < math.inf}
-  metric = next((line.metric for line in found if line.metric), "score")
+def markdown(found: Sequence[ConfigurationResult], remarks: Mapping[str, object]) -> str:
+  """A Markdown table with the best configuration of each label in bold."""
+  best = {result.label: result for result in reversed(found) if result.rank < math.inf}
+  metric = next((result.metric for result in found if result.metric), "score")
   rows = [["algorithm", "values", f"eval/{metric}", "runs"]]
-  for line in found:
-    result = f"**{line.result}**" if best.get(line.label) is line else line.result
-    values = ", ".join(f"{name}={value}" for name, value in line.values) or "–"
-    states = ", ".join(f"{count} {state}" for state, count in sorted(line.states.items()))
-    rows.append([line.label, values, result, states])
+  for result in found:
+    text = f"**{result.text}**" if best.get(result.label) is result else result.text
+    rows.append([result.label, result.values_text or "–", text, result.states_text])
   table = ["| " + " | ".join(row) + " |" for row in rows]
   table.insert(1, "|" + "---|" * len(rows[0]))
   notes = [f"{name}: {value}" for name, value in remarks.items() if value is not None]

@@ -1,4 +1,4 @@
-"""Sweeps: runs from grids, processes that leave nothing behind, real sweeps interrupted and continued."""
+"""Sweeps: grids, halving, outcomes read from run folders, tables, and the command line."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 import pytest
 from absl import flags
 
-from experiments.cli import flags as settings
+from experiments.cli import flags as cli_flags
 from experiments.cli.errors import UserError
 from experiments.sweeps import grids, halving, scheduler, tables
 from experiments.sweeps import outcomes as results
@@ -20,7 +20,7 @@ from tests import ROOT
 @pytest.fixture(scope="module", autouse=True)
 def _flags():
   if "task" not in flags.FLAGS:
-    settings.define_flags()
+    cli_flags.define_flags()
 
 
 def command(*arguments):
@@ -50,7 +50,7 @@ def test_values_are_split_outside_of_brackets():
 
 @pytest.mark.parametrize("text", ["beta", "beta=", "beta=1,,2", "=1", ":beta=1", "a b=1", "seed=1,2",
                                   "beta=1,1"])  # fmt: skip
-def test_what_is_no_grid_is_refused(text):
+def test_an_invalid_grid_is_refused(text):
   with pytest.raises(UserError):
     grids.read(text)
 
@@ -130,7 +130,7 @@ def test_a_small_loss_is_better_and_what_diverged_never_goes_on():
   assert halving.survivors(runs, scored(runs, [None] * 3), keep=3)[0] == []
 
 
-# What a folder says.
+# Outcomes.
 
 
 def write_run(folder, values, *, summary=True, loss="1.0"):
@@ -181,7 +181,7 @@ DIGITS = ["--task=digits", "--algo=fedavgm"]
 WRONG = {
   "task": (["--task=digts", "--algo=fedavg"], ["'digts'", "digits"]),
   "algorithm": (["--task=digits", "--algo=fedavg", "--algo=scafold"], ["'scafold'", "scaffold"]),
-  "algorithm twice": ([*DIGITS, "--algo=fedavgm"], ["twice"]),
+  "algorithm twice": ([*DIGITS, "--algo=fedavgm"], ["repeats an algorithm", "fedavgm, fedavgm"]),
   "no algorithm": (["--task=digits"], ["--algo is missing"]),
   "grid": ([*DIGITS, "--grid", "beta"], ["name=value", "'beta'"]),
   "name in a grid": ([*DIGITS, "--grid", "bta=1,2"], ["'bta'", "beta"]),
@@ -189,7 +189,7 @@ WRONG = {
   "set": ([*DIGITS, "--set", "bta=1"], ["'bta'", "beta"]),
   "seeds": ([*DIGITS, "--seeds=1,x"], ["--seeds", "1,x"]),
   "preset": (["--preset=ghmb/table1"], ["ghmb/table1", "ghbm/table1"]),
-  "nothing left": (["--preset=ghbm/table1", "--algo=mfl"], ["none of the 78"]),
+  "nothing left": (["--preset=ghbm/table1", "--algo=mfl"], ["none of the 78", "--algo"]),
   "halving without rounds": ([*DIGITS, "--halving=3"], ["--total_rounds"]),
   "jobs and ray": ([*DIGITS, "--ray=local", "--jobs=2"], ["exclude each other"]),
   "folder": ([*DIGITS, "--sweep_name=../up"], ["--sweep_name"]),

@@ -1,4 +1,4 @@
-"""Sweeps in real processes: none is left behind; interrupted and continued; as fast as their runs allow."""
+"""Sweeps in real processes: none is left behind; interrupted sweeps continue; jobs run in parallel."""
 
 import csv
 import json
@@ -10,7 +10,8 @@ import time
 import psutil
 import pytest
 
-from experiments.sweeps.local_pool import LocalPool, PoolJob
+from experiments.sweeps.local_pool import LocalPool
+from experiments.sweeps.pool import PoolJob
 from tests import ROOT
 from tests.experiments.test_sweep import command, sweep
 
@@ -22,23 +23,23 @@ def script(tmp_path, name, code):
 def wait_for(condition, seconds=60):
   deadline = time.monotonic() + seconds
   while not condition():
-    assert time.monotonic() < deadline, "waited in vain"
+    assert time.monotonic() < deadline, "the condition did not become true in time"
     time.sleep(0.02)
 
 
-def test_never_more_jobs_than_asked_and_their_codes_are_told(tmp_path):
+def test_a_pool_limits_the_jobs_and_returns_their_exit_codes(tmp_path):
   pool = LocalPool(2)
   pool.start(script(tmp_path, "a", "raise SystemExit(3)"))
   pool.start(script(tmp_path, "b", "print('hello')"))
   assert pool.free == 0
   found = {}
   while pool.running:
-    found.update({ended.name: ended.code for ended in pool.ended(patience=1)})
+    found.update({ended.name: ended.code for ended in pool.ended(timeout=1)})
   assert found == {"a": 3, "b": 0}
   assert (tmp_path / "b.log").read_text() == "hello\n"
 
 
-def test_an_interrupt_reaches_the_run_and_what_a_run_leaves_is_ended(tmp_path):
+def test_an_interrupt_reaches_the_run_and_its_child_processes_are_killed(tmp_path):
   code = (
     "import signal, subprocess, sys, time\n"
     "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -52,7 +53,7 @@ def test_an_interrupt_reaches_the_run_and_what_a_run_leaves_is_ended(tmp_path):
   wait_for(lambda: log.read_text().endswith("\n"))
   grandchild = int(log.read_text())
   pool.interrupt()
-  assert [ended.code for ended in pool.ended(patience=60)] == [130]
+  assert [ended.code for ended in pool.ended(timeout=60)] == [130]
   wait_for(lambda: not alive(grandchild))
 
 
@@ -60,7 +61,8 @@ def test_runs_end_when_the_sweep_is_killed(tmp_path):
   code = (
     "import pathlib, sys, time\n"
     f"sys.path.insert(0, {str(ROOT)!r})\n"
-    "from experiments.sweeps.local_pool import PoolJob, LocalPool\n"
+    "from experiments.sweeps.local_pool import LocalPool\n"
+    "from experiments.sweeps.pool import PoolJob\n"
     "run = 'import os, time; print(os.getpid(), flush=True); time.sleep(600)'\n"
     f"log = pathlib.Path({str(tmp_path)!r}) / 'log'\n"
     "LocalPool(1).start(PoolJob('a', [sys.executable, '-c', run], log))\n"
@@ -104,7 +106,7 @@ def test_a_failed_or_diverged_run_is_recorded_and_stops_nothing(tmp_path):
   assert not list((tmp_path / "s").glob("*.part"))
 
 
-def test_a_run_that_starts_warm_gives_the_bits_of_one_that_starts_cold(tmp_path):
+def test_a_forked_run_is_bit_identical_to_a_new_process(tmp_path):
   flags = ["--task=digits", "--algo=scaffold", "--total_rounds=4", f"--root_output_dir={tmp_path}"]
   result = sweep(*flags, "--sweep_name=s")
   assert result.returncode == 0, result.stdout + result.stderr
@@ -136,7 +138,7 @@ def stamps(folder):
 
 
 @pytest.mark.slow
-def test_an_interrupted_sweep_goes_on_and_trains_nothing_twice(tmp_path):
+def test_an_interrupted_sweep_continues_without_repeating_runs(tmp_path):
   arguments = [*GRID, "--total_rounds=40", f"--root_output_dir={tmp_path}"]
   folder = tmp_path / "s"
   for number in (signal.SIGINT, signal.SIGKILL):
@@ -194,7 +196,7 @@ def test_wall_time_is_that_of_the_runs_divided_by_the_jobs(tmp_path):
 
 
 @pytest.mark.slow
-def test_halving_goes_on_with_the_best_alone(tmp_path):
+def test_halving_continues_only_the_best(tmp_path):
   arguments = ["--task=digits", "--algo=fedavg", "--grid", "client_learning_rate=0.1,0.001,0.00001",
                "--total_rounds=9", "--halving=3", "--jobs=2", f"--root_output_dir={tmp_path}",
                "--sweep_name=s"]  # fmt: skip
@@ -207,7 +209,7 @@ def test_halving_goes_on_with_the_best_alone(tmp_path):
 
 
 @pytest.mark.slow
-def test_runs_are_ray_tasks(tmp_path):
+def test_a_sweep_runs_on_ray(tmp_path):
   result = sweep("--task=quadratic", "--algo=fedavg", "--algo=fedavgm", "--total_rounds=3", "--ray=local",
                  f"--root_output_dir={tmp_path}", "--sweep_name=s")  # fmt: skip
   assert result.returncode == 0, result.stdout + result.stderr
