@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tasks.data import augmentation, downloads, folders, sqlite, synthetic
-from tasks.data.sources import DATA, Source, task_of, tff_source
+from tasks.data.sources import DATA, Source, task_from_source, tff_source
 from tasks.models import deep, images
 from tasks.models.classification import classifier
 from tasks.task import Defaults, Task
@@ -68,7 +68,7 @@ def load(
     return augmentation.standardise_each(augmentation.central_crop(batch[0], crop)), batch[1]
 
   shape = (crop, crop, 3)
-  return task_of(
+  return task_from_source(
     "cifar100",
     source,
     classifier(

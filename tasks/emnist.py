@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tasks.data import downloads, folders, sqlite, synthetic
-from tasks.data.sources import DATA, Source, task_of, tff_source
+from tasks.data.sources import DATA, Source, task_from_source, tff_source
 from tasks.models import images
 from tasks.models.classification import classifier
 from tasks.task import Defaults, Task
@@ -61,7 +61,7 @@ def load(
   else:
     source = real(folders.root(data_dir), classes, num_clients, limit)
   coder = model == "autoencoder"
-  return task_of(
+  return task_from_source(
     name,
     source,
     _autoencoder(seed) if coder else _classifier(model, classes, seed),

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from tasks.data import augmentation, folders, synthetic
 from tasks.data.folders import DataError
-from tasks.data.sources import DATA, Raw, Source, evaluation_batch, task_of
+from tasks.data.sources import DATA, Raw, Source, evaluation_batch, task_from_source
 from tasks.models import deep, images
 from tasks.models.classification import classifier
 from tasks.task import Defaults, Task
@@ -108,7 +108,7 @@ def load(
     seed,
     images.PENULTIMATE,
   )
-  task = task_of(
+  task = task_from_source(
     name,
     source,
     _pretrained(built, model, shape, root) if pretrained else built,

@@ -16,7 +16,7 @@ import collections
 import numpy as np
 import tensorflow as tf
 
-from tasks.data.batches import Batches, Numbered, ordered_batches
+from tasks.data.batches import Batches, NumberedIds, ordered_batches
 from tasks.task import Defaults, Task
 from tff_momentum import validation
 from tff_momentum.models.model import Model, Tally
@@ -159,7 +159,7 @@ def load(
   return Task(
     name="quadratic",
     model=model,
-    clients=Numbered(num_clients),
+    clients=NumberedIds(num_clients),
     dataset=lambda client, seed, size: batches(problem.examples(int(client)), seed, size),
     evaluation=lambda batch_size: ordered_batches(mean, batch_size),
     total_examples=num_clients * examples_per_client,

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tasks.data import folders, synthetic, tfds
 from tasks.data.batches import ArrayClients, ordered_batches
 from tasks.data.folders import DataError
-from tasks.data.sources import DATA, Raw, task_of
+from tasks.data.sources import DATA, Raw, task_from_source
 from tasks.models.classification import classifier
 from tasks.task import Defaults, Task
 from tff_momentum import validation
@@ -62,7 +62,7 @@ def load(
       examples=15,
       max_examples=max_examples_per_client,
     )
-    return task_of(
+    return task_from_source(
       "sent140", source, model, lambda raw: _prepare(raw, number), _DEFAULTS, details, finish=_bags
     )
   users = read_users(folders.root(data_dir), num_clients)

@@ -13,9 +13,9 @@ from tasks.data.sources import (
   DATA,
   Raw,
   Source,
-  dealt_out,
   last_fifth_for_testing,
-  task_of,
+  redistributed_iid,
+  task_from_source,
   tff_source,
 )
 from tasks.models import text
@@ -82,12 +82,12 @@ def load(
     source = real(folders.root(data_dir), roles)
     more = real(folders.root(data_dir), test=True).read if partition == "last_fifth" else None
   if partition == "iid":
-    source = dealt_out(source, num_clients or len(source.clients), seed)
+    source = redistributed_iid(source, num_clients or len(source.clients), seed)
   if partition == "last_fifth":
     source = last_fifth_for_testing(source, more)
   whole = model == "lstm"
   prepare = _sequences if whole else _windows(LEAF_CHARACTERS[: 80 if model == "lstm100" else 79])
-  return task_of(
+  return task_from_source(
     "shakespeare",
     source,
     _sequence_model(seed) if whole else _window_model(model, seed),

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.data import folders
-from tasks.data.sources import DATA, Raw, task_of
+from tasks.data.sources import DATA, Raw, task_from_source
 from tasks.data.stackoverflow_files import real_posts, synthetic_posts
 from tasks.models import text
 from tasks.task import Defaults, Task
@@ -92,4 +92,4 @@ def load(
     "vocabulary_size": vocabulary_size,
     "words_known": len(words),
   }
-  return task_of("stackoverflow", source, model, prepare, defaults, details)
+  return task_from_source("stackoverflow", source, model, prepare, defaults, details)

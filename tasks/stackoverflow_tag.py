@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.data import folders
-from tasks.data.sources import DATA, Raw, task_of
+from tasks.data.sources import DATA, Raw, task_from_source
 from tasks.data.stackoverflow_files import real_posts, synthetic_posts
 from tasks.task import Defaults, Task
 from tff_momentum import validation
@@ -101,7 +101,9 @@ def load(
     "words_known": len(words),
     "tags_known": len(tags),
   }
-  return task_of("stackoverflow_tag", source, model, prepare, defaults, details, finish=_dense_bags)
+  return task_from_source(
+    "stackoverflow_tag", source, model, prepare, defaults, details, finish=_dense_bags
+  )
 
 
 def tag_model() -> "tf.keras.Model":

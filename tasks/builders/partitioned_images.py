@@ -10,7 +10,7 @@ import tensorflow as tf
 from tasks.data import augmentation, folders, partitions, synthetic, tfds
 from tasks.data.augmentation import Batch
 from tasks.data.batches import ArrayClients, ordered_batches
-from tasks.data.sources import DATA, Raw, task_of
+from tasks.data.sources import DATA, Raw, task_from_source
 from tasks.models import deep, images
 from tasks.models.classification import classifier
 from tasks.models.images import BuildModel, Shape
@@ -103,7 +103,7 @@ def partitioned_images_task(
     "max_examples_per_client": limit,
   }
   if options.data == "synthetic":
-    return task_of(
+    return task_from_source(
       name,
       synthetic.synthetic_source(
         synthetic.images(

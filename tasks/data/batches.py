@@ -19,7 +19,7 @@ Arrays = Any  # a structure of arrays that share their first dimension, an examp
 Preprocess = Callable[[Any, tf.Tensor], Any]  # (batch, seed int64[2]) -> batch
 
 
-class Numbered(Sequence[str]):
+class NumberedIds(Sequence[str]):
   """The client ids "0", "1", … without a list of them: a million clients cost nothing."""
 
   def __init__(self, count: int):
@@ -118,9 +118,9 @@ class ArrayClients:
     return cls(grouped, bounds, Batches(spec, preprocess))
 
   @property
-  def ids(self) -> Numbered:
+  def ids(self) -> NumberedIds:
     """The clients' ids."""
-    return Numbered(len(self.bounds) - 1)
+    return NumberedIds(len(self.bounds) - 1)
 
   @property
   def total_examples(self) -> int:

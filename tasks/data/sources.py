@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.data import partitions, sqlite
-from tasks.data.batches import Arrays, Batches, Numbered, Preprocess, ordered_batches
+from tasks.data.batches import Arrays, Batches, NumberedIds, Preprocess, ordered_batches
 from tasks.data.folders import DataError
 from tasks.task import Defaults, Task
 from tff_momentum import validation
@@ -108,7 +108,7 @@ def _lazy(make: Callable[[], Callable[[str], Raw]]) -> Callable[[str], Raw]:
   return lambda client: made()(client)
 
 
-def _test_clients(test: sqlite.Index, limit: int | None) -> tuple[np.ndarray, int | None]:
+def _test_clients(test: sqlite.ClientIndex, limit: int | None) -> tuple[np.ndarray, int | None]:
   """Whom to ask for test examples, and for how many each: everybody for all, or a fixed draw."""
   if limit is None or test.sizes.sum() <= limit:
     return np.arange(len(test.names)), None
@@ -119,7 +119,7 @@ def _test_clients(test: sqlite.Index, limit: int | None) -> tuple[np.ndarray, in
 
 
 def _reader(
-  path: pathlib.Path, client_data: Any, index: sqlite.Index, limit: int | None
+  path: pathlib.Path, client_data: Any, index: sqlite.ClientIndex, limit: int | None
 ) -> Callable[[str], Raw]:
   """Reads a client by TFF's code, traced once for all clients."""
   open_client = client_data.serializable_dataset_fn
@@ -153,7 +153,7 @@ def _reader(
   return read_client
 
 
-def dealt_out(source: Source, num_clients: int, seed: int) -> Source:
+def redistributed_iid(source: Source, num_clients: int, seed: int) -> Source:
   """The examples of all clients of a source, dealt out at random to so many clients of equal sizes."""
   pool = _joined([source.read(client) for client in source.clients])
   count = _length(pool)
@@ -162,7 +162,7 @@ def dealt_out(source: Source, num_clients: int, seed: int) -> Source:
   def read(client: str) -> Raw:
     return {key: column[parts[int(client)]] for key, column in pool.items()}
 
-  return Source(source.data, Numbered(num_clients), count, read, source.read_test)
+  return Source(source.data, NumberedIds(num_clients), count, read, source.read_test)
 
 
 def last_fifth_for_testing(source: Source, more: Callable[[str], Raw] | None) -> Source:
@@ -201,7 +201,7 @@ def _length(raw: Raw) -> int:
   return len(next(iter(raw.values())))
 
 
-class _Kept:
+class _ClientCache:
   """What was made for the last clients, within a byte budget."""
 
   def __init__(self, make: Callable[[str], Arrays], budget: int):
@@ -228,7 +228,7 @@ def _bytes(arrays: Arrays) -> int:
   return sum(array.nbytes for array in tf.nest.flatten(arrays))
 
 
-def task_of(
+def task_from_source(
   name: str,
   source: Source,
   model: Model,
@@ -256,13 +256,13 @@ def task_of(
   if augment is None and finish is not None:
     augment = lambda batch, seed: finish(batch)  # noqa: E731
   batches = Batches(spec, augment)
-  kept = _Kept(lambda client: prepare(source.read(client)), CACHE_BYTES)
+  cached = _ClientCache(lambda client: prepare(source.read(client)), CACHE_BYTES)
   test = functools.cache(lambda: prepare(source.read_test()))
   return Task(
     name=name,
     model=model,
     clients=source.clients,
-    dataset=lambda client, seed, size: batches(kept(client), seed, size),
+    dataset=lambda client, seed, size: batches(cached(client), seed, size),
     evaluation=lambda batch_size: ordered_batches(
       test(), evaluation_batch(model, batch_size), finish
     ),

@@ -40,7 +40,7 @@ class ClientIds(Sequence[str]):
     return ClientIds(chosen) if isinstance(index, slice) else bytes(chosen).decode()
 
 
-class Index(NamedTuple):
+class ClientIndex(NamedTuple):
   """The clients of a split, in the order of their ids, and how many examples each holds."""
 
   names: np.ndarray  # bytes
@@ -58,10 +58,10 @@ class Index(NamedTuple):
       raise KeyError(client)
     return int(self.sizes[place])
 
-  def largest(self, count: int) -> "Index":
+  def largest(self, count: int) -> "ClientIndex":
     """The clients that hold the most examples."""
     chosen = np.sort(np.argsort(-self.sizes, kind="stable")[:count])
-    return Index(self.names[chosen], self.sizes[chosen])
+    return ClientIndex(self.names[chosen], self.sizes[chosen])
 
 
 def check(path: pathlib.Path) -> None:
@@ -86,7 +86,7 @@ def check(path: pathlib.Path) -> None:
         )
 
 
-def index(path: pathlib.Path, split: str) -> Index:
+def index(path: pathlib.Path, split: str) -> ClientIndex:
   """The clients of a split: from the index file, which is made if there is none of this very file."""
   check(path)
   stamp = np.array(stamp_of(path))
@@ -94,7 +94,7 @@ def index(path: pathlib.Path, split: str) -> Index:
   try:
     with np.load(file) as saved:
       if (saved["stamp"] == stamp).all():
-        return Index(saved["names"], saved["sizes"])
+        return ClientIndex(saved["names"], saved["sizes"])
   except (OSError, ValueError, KeyError, EOFError):
     pass  # none yet, or of an older form: it is made anew
   made = _make_index(path, split)
@@ -142,7 +142,7 @@ def verify(path: pathlib.Path, splits: Sequence[str]) -> None:
           )
 
 
-def _make_index(path: pathlib.Path, split: str) -> Index:
+def _make_index(path: pathlib.Path, split: str) -> ClientIndex:
   with _connect(path) as connection:
     rows = connection.execute(
       "SELECT client_id, num_examples FROM client_metadata WHERE split_name = ?", (split,)
@@ -168,7 +168,7 @@ def _make_index(path: pathlib.Path, split: str) -> Index:
     )
   names = np.array([client.encode() for client, _ in rows])
   order = np.argsort(names, kind="stable")
-  return Index(names[order], np.array([count for _, count in rows], np.int64)[order])
+  return ClientIndex(names[order], np.array([count for _, count in rows], np.int64)[order])
 
 
 def _length_by_header(head: bytes) -> int:

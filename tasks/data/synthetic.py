@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tasks.data.batches import Numbered
+from tasks.data.batches import NumberedIds
 from tasks.data.sources import Raw, Source
 from tff_momentum import validation
 
@@ -57,7 +57,9 @@ def synthetic_source(
     ]
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
-  return Source("synthetic", Numbered(num_clients), int(sizes.sum(dtype=np.int64)), read, read_test)
+  return Source(
+    "synthetic", NumberedIds(num_clients), int(sizes.sum(dtype=np.int64)), read, read_test
+  )
 
 
 def class_law(alpha: float | None, classes: int) -> ClassLaw:

@@ -11,7 +11,7 @@ from tasks.data import downloads
 from tasks.data.folders import DataError, missing
 
 
-class Part(NamedTuple):
+class ImageSplit(NamedTuple):
   """The images of a split as they are stored, and their labels."""
 
   images: np.ndarray
@@ -21,8 +21,8 @@ class Part(NamedTuple):
 class ImageData(NamedTuple):
   """An image classification data set."""
 
-  train: Part
-  test: Part
+  train: ImageSplit
+  test: ImageSplit
   classes: int
 
 
@@ -65,14 +65,16 @@ def read(name: str, root: pathlib.Path) -> ImageData:
     raise DataError(
       f"TFDS's {name} has images of many sizes ({features['image'].shape}); expected one size."
     )
-  return ImageData(_part(made, "train"), _part(made, test), features["label"].num_classes)
+  return ImageData(
+    _image_split(made, "train"), _image_split(made, test), features["label"].num_classes
+  )
 
 
-def _part(made: Any, split: str) -> Part:
+def _image_split(made: Any, split: str) -> ImageSplit:
   expected = made.info.splits[split].num_examples
   try:
     data = made.as_dataset(split=split, shuffle_files=False, batch_size=-1)
-    part = Part(data["image"].numpy(), data["label"].numpy().astype(np.int32))
+    part = ImageSplit(data["image"].numpy(), data["label"].numpy().astype(np.int32))
   except (tf.errors.OpError, OSError) as error:
     reason = " ".join(str(getattr(error, "message", error)).split())[:120]
     raise DataError(

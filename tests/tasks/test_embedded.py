@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import tasks
 from tasks import quadratic
-from tasks.data.batches import Batches, Numbered
+from tasks.data.batches import Batches, NumberedIds
 
 
 def load(name, **options):
@@ -144,7 +144,7 @@ class TestQuadratic:
 
 
 def test_numbered_clients_are_a_sequence():
-  clients = Numbered(1000)
+  clients = NumberedIds(1000)
   assert (clients[0], clients[-1], len(clients)) == ("0", "999", 1000)
   assert clients[2:4] == ["2", "3"]
   assert "999" in clients

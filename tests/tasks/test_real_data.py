@@ -117,7 +117,7 @@ class TestCache:
     root = folders.root(DATA_DIR)
     train, test = shakespeare.real(root), shakespeare.real(root, test=True)
     lines = sorted(line for c in train.clients for line in train.read(c)["snippets"])
-    dealt = sources.dealt_out(train, 100, 1)
+    dealt = sources.redistributed_iid(train, 100, 1)
     assert sorted(line for c in dealt.clients for line in dealt.read(c)["snippets"]) == lines
     sizes = [len(dealt.read(c)["snippets"]) for c in dealt.clients]
     assert max(sizes) - min(sizes) <= 1

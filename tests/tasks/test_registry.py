@@ -9,6 +9,7 @@ import pytest
 
 import tasks
 from tasks import task as task_module
+from tasks.data.partitions import classes_split, dirichlet_split, parsing, similarity_split
 from tests import ROOT
 
 
@@ -47,6 +48,12 @@ def test_unknown_names_and_options_are_rejected():
     tasks.load("digits", seed=0, crop=24)
 
 
-@pytest.mark.parametrize("module", [tasks, task_module])
+@pytest.mark.parametrize(
+  "module",
+  [tasks, task_module, classes_split, dirichlet_split, parsing, similarity_split],
+  ids=lambda module: module.__name__,
+)
 def test_the_examples_run(module):
-  assert doctest.testmod(module).failed == 0
+  results = doctest.testmod(module)
+  assert results.attempted > 0
+  assert results.failed == 0
