@@ -40,4 +40,4 @@ def test_closing_ends_the_thread():
   ahead = Prefetcher(lambda t: t, 0, 9)
   ahead.get(0)
   ahead.close()
-  assert not any("reading-ahead" in thread.name for thread in threading.enumerate())
+  assert not any("prefetch" in thread.name for thread in threading.enumerate())

@@ -25,63 +25,84 @@ STALE_POLICIES = ("drop", "block")
 
 
 class ClientSpeeds:
-  """How long clients work: each has a speed, in steps a second, for the whole run."""
+  """The speed of each client, in local steps per virtual second; drawn once for the whole run.
+
+  Example:
+    >>> from tff_momentum.simulation import distributions
+    >>> constant = distributions.parse("client_speed", "2")
+    >>> speeds = ClientSpeeds(100, constant, default_steps=lambda client: 10, seed=0)
+    >>> speeds.seconds(client=7), speeds.seconds(client=7, steps=3)
+    (5.0, 1.5)
+  """
 
   def __init__(
-    self, num_clients: int, speed: Distribution, usual_steps: Callable[[int], int], seed: int
+    self, num_clients: int, speed: Distribution, default_steps: Callable[[int], int], seed: int
   ):
-    """Takes the distribution of the speeds, and the steps of a client that is not told another number."""
+    """Draws the speeds.
+
+    Args:
+      num_clients: N, the size of the population.
+      speed: the distribution of the speeds.
+      default_steps: client number -> its local steps in a round that gives it no number of its own.
+      seed: the run's seed.
+    """
     rng = seeds.generator(seed, seeds.SPEED)
     self._speeds = speed.draw(rng, np.arange(num_clients), 0)
-    self._usual_steps = usual_steps
+    self._default_steps = default_steps
 
-  def seconds(self, client: int, steps: int | None) -> float:
-    """How long the client takes for so many steps; to find out that it has no data, as long as for one."""
-    count = self._usual_steps(client) if steps is None else steps
+  def seconds(self, client: int, steps: int | None = None) -> float:
+    """Returns how long a client works, in virtual seconds.
+
+    Args:
+      client: its number.
+      steps: its local steps; None for the default number. A client without data works as long as for
+        one step.
+    """
+    count = self._default_steps(client) if steps is None else steps
     return max(count, 1) / float(self._speeds[client])
-
-
-def in_order(cohorts: Callable[[], Iterator[Cohort]]) -> Participation:
-  """A participation from cohorts that can only be had one after the other."""
-  number, current = -1, Cohort([])
-  iterator: Iterator[Cohort] = iter(())
-
-  def cohort(round_number: int) -> Cohort:
-    nonlocal number, current, iterator
-    if round_number < number or number < 0:
-      number, iterator = -1, cohorts()
-    while number < round_number:
-      number, current = number + 1, next(iterator)
-    return current
-
-  return cohort
 
 
 def synchronous(
   participation: Participation,
-  pace: ClientSpeeds,
+  speeds: ClientSpeeds,
   *,
   clients_per_round: int | None = None,
   deadline: float | None = None,
 ) -> Participation:
-  """A synchronous round on the clock: it ends when enough clients have reported, or at the deadline.
+  """Puts a synchronous server on the clock: a round ends when enough clients have reported.
 
   Args:
-    participation: who is selected; may be more than are needed (over-selection).
-    pace: how long they work.
-    clients_per_round: how many reports are enough, all if None; who comes after them is late.
-    deadline: seconds after which nobody is waited for.
+    participation: selects the clients, possibly more than are needed (over-selection).
+    speeds: how fast clients work.
+    clients_per_round: number of reports that end a round; the updates of later clients are not used.
+      None waits for all.
+    deadline: virtual seconds after which a round ends in any case. None waits without limit.
+
+  Returns:
+    The participation of the clients that report in time, with the columns `virtual/seconds` and
+    `virtual/idle_seconds`, and `clients/late` if clients can be late.
+
+  Raises:
+    ValueError: `deadline` is not positive.
+
+  Example:
+    >>> from tff_momentum.simulation import distributions, participation
+    >>> speed = distributions.parse("client_speed", "lognormal(1, 1)", above=0)
+    >>> speeds = ClientSpeeds(100, speed, lambda client: 10, seed=0)
+    >>> on_time = synchronous(participation.uniform(100, 8, seed=0), speeds, deadline=30.0)
+    >>> len(on_time(0).clients), on_time(0).unreported, on_time(0).measurements["virtual/seconds"]
+    (7, 1, 30.0)
   """
   if deadline is not None:
     validation.number("deadline", deadline, above=0)
-  all_count = deadline is None and clients_per_round is None
+  nobody_is_late = deadline is None and clients_per_round is None
 
   def cohorts() -> Iterator[Cohort]:
     now = 0.0
     for t in itertools.count():
       chosen = participation(t)
       steps = chosen.steps or itertools.repeat(None)
-      taken = [pace.seconds(i, k) for i, k in zip(chosen.clients, steps, strict=False)]
+      taken = [speeds.seconds(i, k) for i, k in zip(chosen.clients, steps, strict=False)]
       first = sorted(range(len(taken)), key=taken.__getitem__)[:clients_per_round]
       kept = sorted(k for k in first if deadline is None or taken[k] <= deadline)
       selected = len(taken) + chosen.unreported
@@ -89,14 +110,14 @@ def synchronous(
       enough = deadline is None or len(kept) == wanted
       lasted = max((taken[k] for k in kept), default=0.0) if enough else deadline or 0.0
       now += lasted
-      late = {} if all_count else {"clients/late": float(len(taken) - len(kept))}
-      yield chosen.only(kept, **late, **_times(now, lasted))
+      late = {} if nobody_is_late else {"clients/late": float(len(taken) - len(kept))}
+      yield chosen.keep(kept, **late, **_time_columns(now, lasted))
 
-  return in_order(cohorts)
+  return _sequential(cohorts)
 
 
 class ClientJob(NamedTuple):
-  """A client at work: the version it started from, its steps, and whether it will be heard of again."""
+  """A client at work: the model version it started from, its steps, and whether its update gets lost."""
 
   version: int
   steps: int | None
@@ -106,7 +127,7 @@ class ClientJob(NamedTuple):
 def asynchronous(
   num_clients: int,
   clients_per_step: int,
-  pace: ClientSpeeds,
+  speeds: ClientSpeeds,
   *,
   max_staleness: int,
   stale: str = "drop",
@@ -116,20 +137,37 @@ def asynchronous(
   dropout_rate: float = 0.0,
   seed: int = 0,
 ) -> Participation:
-  """An asynchronous server: cohort t is what it takes its step from version t to t + 1 with.
+  """Puts an asynchronous server on the clock: cohort t takes the model from version t to version t + 1.
+
+  Every client works all the time: it thinks, downloads the newest version, trains, uploads, and starts
+  again.
 
   Args:
-    num_clients: all of them take part whenever they please.
-    clients_per_step: m, the arrivals that make a step; a client may be among them twice.
-    pace: how long clients work.
-    max_staleness: the most versions that an update may be old.
-    stale: what becomes of older ones: "drop", or "block": the server does not step while that would
-      make anybody's update too old, and then takes all that has arrived.
-    steps: the distribution of K_i, drawn for each job; the usual number if None.
-    think_time: the distribution of the seconds before each job; none if None.
-    days: when clients can start; always if None.
-    dropout_rate: the chance of each job that its update never arrives.
-    seed: of all that is drawn.
+    num_clients: N, the size of the population.
+    clients_per_step: m, the number of arrivals that make a server step. A client may be among them twice.
+    speeds: how fast clients work.
+    max_staleness: the largest number of versions that an update may be behind.
+    stale: "drop" discards older updates. "block" makes the server wait with its step while the step
+      would make an update that is under way too old; it then uses all updates that have arrived.
+    steps: distribution of the local steps K_i of each job; None for the default number.
+    think_time: distribution of the virtual seconds before each job; None for 0.
+    days: when clients can start a job; None for always.
+    dropout_rate: probability that a job's update never arrives.
+    seed: the run's seed.
+
+  Returns:
+    The participation, with `Cohort.staleness` and columns for virtual time and staleness.
+
+  Raises:
+    ValueError: an argument is out of range.
+
+  Example:
+    >>> from tff_momentum.simulation import distributions
+    >>> speed = distributions.parse("client_speed", "lognormal(1, 1)", above=0)
+    >>> speeds = ClientSpeeds(100, speed, lambda client: 10, seed=0)
+    >>> arrivals = asynchronous(100, 5, speeds, max_staleness=20)
+    >>> arrivals(0).staleness, max(arrivals(50).staleness)
+    ([0, 0, 0, 0, 0], 13)
   """
   validation.integer("clients_per_step", clients_per_step, at_least=1)
   validation.integer("max_staleness", max_staleness, at_least=1)
@@ -138,12 +176,13 @@ def asynchronous(
 
   def cohorts() -> Iterator[Cohort]:
     rng = seeds.generator(seed, seeds.CLOCK)
-    counter = itertools.count()  # who was entered first is first among equal times
+    counter = (
+      itertools.count()
+    )  # breaks ties: of two events at one time, the older entry comes first
     jobs_of = [0] * num_clients
-    events: list[
-      tuple[float, int, int, ClientJob | None]
-    ] = []  # time, entry, client; None to start a job
-    running: collections.Counter[int] = collections.Counter()  # by version
+    # (time, entry, client, job that ends); no job where one begins.
+    events: list[tuple[float, int, int, ClientJob | None]] = []
+    running: collections.Counter[int] = collections.Counter()  # jobs by version
     arrived: list[tuple[int, ClientJob]] = []
     version = oldest = late = lost = 0
     stepped = 0.0
@@ -164,7 +203,7 @@ def asynchronous(
         own = steps and int(steps.draw(rng, np.array([client]), jobs_of[client])[0])
         job = ClientJob(version, own, bool(dropout_rate) and rng.random() < dropout_rate)
         running[version] += 1
-        heapq.heappush(events, (now + pace.seconds(client, own), next(counter), client, job))
+        heapq.heappush(events, (now + speeds.seconds(client, own), next(counter), client, job))
         continue
       running[job.version] -= 1
       jobs_of[client] += 1
@@ -178,35 +217,56 @@ def asynchronous(
       while oldest < version and not running[oldest]:
         del running[oldest]
         oldest += 1
-      awaited = stale == "block" and running[oldest] and version + 1 - oldest > max_staleness
-      if len(arrived) < clients_per_step or awaited:
+      blocked = stale == "block" and running[oldest] and version + 1 - oldest > max_staleness
+      if len(arrived) < clients_per_step or blocked:
         continue
       ages = [version - each.version for _, each in arrived]
-      measured = {**_times(now, now - stepped), **_ages(ages, max_staleness)}
+      measured = {**_time_columns(now, now - stepped), **_staleness_columns(ages, max_staleness)}
       measured |= {"clients/stale": float(late)} if stale == "drop" else {}
       measured |= {"clients/dropped": float(lost)} if dropout_rate else {}
       own_steps = [each.steps or 0 for _, each in arrived] if steps else None
       yield Cohort([i for i, _ in arrived], own_steps, ages, late + lost, measured)
       version, arrived, late, lost, stepped = version + 1, [], 0, 0, now
 
-  return in_order(cohorts)
+  return _sequential(cohorts)
 
 
-def age_bins(max_staleness: int) -> list[tuple[int, int]]:
-  """The first and last staleness of each bar of the histogram: 0, 1, 2–3, 4–7 and so on."""
+def staleness_bins(max_staleness: int) -> list[tuple[int, int]]:
+  """Returns the first and last staleness of each bin of the histogram: 0, 1, 2–3, 4–7 and so on.
+
+  Example:
+    >>> staleness_bins(10)
+    [(0, 0), (1, 1), (2, 3), (4, 7), (8, 10)]
+  """
   starts = [0, *(2**k for k in range(max_staleness.bit_length()))]
   return [(low, min(max(2 * low - 1, low), max_staleness)) for low in starts]
 
 
-def _times(now: float, waited: float) -> dict[str, float]:
-  """The time, and how long the server had nothing to do before this step."""
+def _sequential(cohorts: Callable[[], Iterator[Cohort]]) -> Participation:
+  """Turns cohorts that can only be generated in order into a participation; going back starts again."""
+  number, current = -1, Cohort([])
+  iterator: Iterator[Cohort] = iter(())
+
+  def cohort(round_number: int) -> Cohort:
+    nonlocal number, current, iterator
+    if round_number < number or number < 0:
+      number, iterator = -1, cohorts()
+    while number < round_number:
+      number, current = number + 1, next(iterator)
+    return current
+
+  return cohort
+
+
+def _time_columns(now: float, waited: float) -> dict[str, float]:
+  """The virtual time, and how long the server waited for this step."""
   return {"virtual/seconds": now, "virtual/idle_seconds": waited}
 
 
-def _ages(ages: list[int], max_staleness: int) -> dict[str, float]:
-  """Mean and largest staleness, and how many updates fall into each bar of its histogram."""
+def _staleness_columns(ages: list[int], max_staleness: int) -> dict[str, float]:
+  """Mean and largest staleness, and the number of updates in each bin of its histogram."""
   counts = {
     f"staleness/{low}" + f"-{high}" * (high > low): float(sum(low <= age <= high for age in ages))
-    for low, high in age_bins(max_staleness)
+    for low, high in staleness_bins(max_staleness)
   }
   return {"staleness/mean": sum(ages) / len(ages), "staleness/max": float(max(ages)), **counts}

@@ -1,16 +1,23 @@
-"""The model's loss and metrics on data that the server holds."""
+"""The model's loss and metrics on the server's test data."""
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
 from tff_momentum import trees
-from tff_momentum.models.model import Model
+from tff_momentum.models.model import Model, Weights
 
 
-def evaluator(model: Model, data: tf.data.Dataset) -> Callable[[Any], dict[str, float]]:
-  """Returns (weights) -> the values to report for the whole of `data`; traced once."""
+def evaluator(model: Model, data: tf.data.Dataset) -> Callable[[Weights], dict[str, float]]:
+  """Returns a function that evaluates weights on all of `data`; it is traced once.
+
+  Args:
+    model: computes the loss and the metrics of a batch.
+    data: batches of the model's `batch_spec`.
+
+  Returns:
+    weights -> the mean loss, the model's metrics and the number of examples.
+  """
 
   @tf.function(autograph=False)
   def evaluate(weights):
@@ -19,7 +26,7 @@ def evaluator(model: Model, data: tf.data.Dataset) -> Callable[[Any], dict[str, 
     )
     return model.finalize(tally)
 
-  def report(weights: Any) -> dict[str, float]:
+  def report(weights: Weights) -> dict[str, float]:
     values = evaluate(tuple(tf.convert_to_tensor(w) for w in weights))
     return {name: float(value) for name, value in values.items()}
 

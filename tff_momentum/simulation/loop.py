@@ -1,40 +1,37 @@
-"""The round loop: cohort, data, one step of the process, the clients' states, evaluation.
+"""The round loop: select a cohort, read its data, train, store the clients' states, evaluate.
 
-The next round's data is read while the present round trains; `seconds/data` is how long training waited.
+The next round's data is read while the current round trains; `seconds/data` is how long training waited.
 
-A round's row of numbers has the names of `metrics.csv`: `train/loss`, `eval/accuracy`, `bytes/up`,
-`seconds/round` and so on. Only the `seconds/...` differ between two runs with the same seed.
+Each round yields a row of numbers under the names of `metrics.csv`: `train/loss`, `eval/accuracy`,
+`bytes/up`, `seconds/train` and so on. Two runs with the same seed differ only in the `seconds/...` columns.
 """
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, NotRequired, Protocol, Required, TypedDict, Unpack
 
 import numpy as np
 import tensorflow as tf
 
 from tff_momentum import validation
+from tff_momentum.models.model import Weights
 from tff_momentum.processes.process import ClientInput, FederatedProcess, ProcessState
 from tff_momentum.runtime import client_labels
 from tff_momentum.simulation import participation as participation_lib
-from tff_momentum.simulation import prefetch, seeds
-from tff_momentum.simulation.client_store import MemoryStore
+from tff_momentum.simulation import seeds
+from tff_momentum.simulation.client_store import ClientStore, MemoryStore
 from tff_momentum.simulation.evaluation import evaluator
-from tff_momentum.simulation.participation import Cohort
+from tff_momentum.simulation.participation import Cohort, Participation
+from tff_momentum.simulation.prefetch import Prefetcher
+from tff_momentum.simulation.state_records import State
 
-SECONDS = (
-  "clock",
-  "store",
-  "data",
-  "train",
-  "diagnostics",
-  "eval",
-)  # the parts of a round that are timed
+# The parts of a round that are timed; the columns are `seconds/clock` and so on.
+TIMED_PARTS = ("clock", "store", "data", "train", "diagnostics", "eval")
 
 
 class FederatedTask(Protocol):
-  """What the loop needs of a task; `tasks.task.Task` is one."""
+  """What the round loop needs from a task. Any object with these attributes will do."""
 
   @property
   def clients(self) -> Sequence[str]:
@@ -46,11 +43,17 @@ class FederatedTask(Protocol):
 
   @property
   def evaluation(self) -> Callable[[int], tf.data.Dataset]:
-    """Batch size -> the test data."""
+    """Batch size -> the batches of the test data."""
 
 
 class Round(NamedTuple):
-  """A finished round: its number from 0, the state after it, and its row of metrics."""
+  """A finished round.
+
+  Attributes:
+    number: from 0.
+    state: the state of the process after the round.
+    row: the round's metrics by column name.
+  """
 
   number: int
   state: ProcessState
@@ -58,13 +61,14 @@ class Round(NamedTuple):
 
 
 class TrainedRound(NamedTuple):
-  """A round that was just trained, its clients' new states not yet stored.
+  """A round after training, before its clients' new states are stored; diagnostics measure it.
 
   Attributes:
-    round: its number, from 0.
+    round: the number of the round, from 0.
     cohort: the ids of its clients.
-    before, after: the states of the process.
-    inputs: ids -> what these clients would bring to this round, their data unread.
+    before: the state of the process before the round.
+    after: the state of the process after the round.
+    inputs: client ids -> what these clients would bring to this round, with their data unread.
   """
 
   round: int
@@ -78,20 +82,82 @@ RoundMeasure = Callable[[TrainedRound], dict[str, float]]
 
 
 class RunResult(NamedTuple):
-  """A finished run: the last state, the final weights, and the rows of all rounds."""
+  """A finished run.
+
+  Attributes:
+    state: the last state of the process.
+    weights: the final weights of the model.
+    history: the metrics of all rounds, in order.
+  """
 
   state: ProcessState
-  weights: Any
+  weights: Weights
   history: list[dict[str, float]]
 
 
-def run(process: FederatedProcess, task: FederatedTask, **options: Any) -> RunResult:
-  """Runs all rounds and returns where they lead; `options` as `rounds` takes them."""
+class RoundOptions(TypedDict):
+  """The keyword arguments of `rounds`."""
+
+  total_rounds: Required[int]
+  clients_per_round: NotRequired[int | None]
+  client_batch_size: NotRequired[int]
+  seed: NotRequired[int]
+  rounds_per_eval: NotRequired[int]
+  eval_batch_size: NotRequired[int]
+  participation: NotRequired[Participation | None]
+  store: NotRequired[ClientStore | None]
+  state: NotRequired[ProcessState | None]
+  measure: NotRequired[RoundMeasure | None]
+
+
+def run(
+  process: FederatedProcess, task: FederatedTask, **options: Unpack[RoundOptions]
+) -> RunResult:
+  """Trains for all rounds.
+
+  Args:
+    process: made by `build_process`.
+    task: the clients and the test data.
+    **options: keyword arguments of `rounds`; `total_rounds` and one of `clients_per_round` and
+      `participation` are required.
+
+  Returns:
+    The last state, the final weights and the metrics of every round.
+
+  Raises:
+    ValueError: an option is out of range, or `state` has already reached `total_rounds`.
+
+  Example:
+    >>> import types
+    >>> import tff_momentum as tfm
+    >>> tfm.set_execution_context("inprocess")
+    >>> def examples(client, seed, batch_size):
+    ...   x = tf.random.stateless_normal([20, 2], [ord(client), 0])
+    ...   y = x @ [[1.0], [-2.0]]
+    ...   return tf.data.Dataset.from_tensor_slices((x, y)).batch(batch_size)
+    >>> task = types.SimpleNamespace(
+    ...   clients=["a", "b", "c"],
+    ...   dataset=examples,
+    ...   evaluation=lambda batch_size: examples("t", None, batch_size),
+    ... )
+    >>> model = tfm.from_keras(
+    ...   lambda: tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=[2])]),
+    ...   loss=tf.keras.losses.MeanSquaredError(),
+    ...   batch_spec=(tf.TensorSpec([None, 2]), tf.TensorSpec([None, 1])),
+    ... )
+    >>> process = tfm.build_process(tfm.algorithms.fedavg(client_learning_rate=0.1), model)
+    >>> result = run(process, task, total_rounds=10, clients_per_round=2, client_batch_size=5)
+    >>> len(result.history), result.history[-1]["eval/loss"] < 0.1
+    (10, True)
+  """
   last, history = None, []
   for last in rounds(process, task, **options):
     history.append(last.row)
   if last is None:
-    raise ValueError("total_rounds must leave at least one round to run; found none.")
+    raise ValueError(
+      "Expected at least one round to run; found a state that has already reached "
+      f"total_rounds={options['total_rounds']}: ask for more rounds."
+    )
   return RunResult(last.state, process.weights(last.state), history)
 
 
@@ -105,149 +171,235 @@ def rounds(
   seed: int = 0,
   rounds_per_eval: int = 1,
   eval_batch_size: int = 256,
-  participation: participation_lib.Participation | None = None,
-  store: Any = None,
+  participation: Participation | None = None,
+  store: ClientStore | None = None,
   state: ProcessState | None = None,
   measure: RoundMeasure | None = None,
 ) -> Iterator[Round]:
-  """Runs the rounds one by one.
+  """Trains round by round, for code that does something of its own after each round.
 
   Args:
-    process: made by `build_process` for `task.model`.
+    process: made by `build_process`.
     task: the clients and the test data.
-    total_rounds: the round to stop before, counted from the very first.
-    clients_per_round: S, for uniform sampling without replacement ...
-    client_batch_size: examples a local step sees.
-    seed: of cohorts, batches, dropout and quantisation.
-    rounds_per_eval: evaluates after each so many rounds, and after the last; 0 means never.
-    eval_batch_size: affects speed only.
-    participation: ... or who takes part in which round, and with how much work.
-    store: keeps the clients' states; by default in memory.
-    state: to go on from; by default the process's initial state.
-    measure: gives each round's row more numbers, as `diagnostics.measure.Measure` does.
+    total_rounds: number of rounds of the whole run, including those before `state`.
+    clients_per_round: S, for cohorts drawn uniformly without replacement. Give either this or
+      `participation`.
+    client_batch_size: examples in a batch of a local step.
+    seed: random seed for the whole run: cohorts, batches, dropout, quantisation.
+    rounds_per_eval: number of rounds between evaluations; the last round is always evaluated. 0 means
+      never.
+    eval_batch_size: examples in a batch of the evaluation; affects speed only.
+    participation: round number -> its cohort; see `simulation.participation` and `simulation.clock`.
+    store: where clients' states are kept; in memory by default.
+    state: the state to continue from; the initial state by default. `store` must hold the clients'
+      states of the same round.
+    measure: adds columns to a round's row; see `diagnostics.measure.Measure`.
+
+  Yields:
+    Each round when it is finished.
+
+  Raises:
+    ValueError: an option is out of range, or the cohorts do not fit the process.
+
+  Example, for a `process` and a `task` as in the example of `run`::
+
+      for finished in rounds(process, task, total_rounds=100, clients_per_round=10):
+        print(finished.number, finished.row["train/loss"])
   """
   validation.integer("total_rounds", total_rounds, at_least=1)
   validation.integer("client_batch_size", client_batch_size, at_least=1)
   validation.integer("rounds_per_eval", rounds_per_eval, at_least=0)
   if (participation is None) == (clients_per_round is None):
     raise ValueError("Give either clients_per_round or participation.")
-  cohort_of = participation or participation_lib.uniform(
-    len(task.clients), clients_per_round or 0, seed
-  )
+  if participation is None:
+    participation = participation_lib.uniform(len(task.clients), clients_per_round or 0, seed)
   if store is None:
     store = MemoryStore(client_initializer(process, seed))
   current = process.initialize() if state is None else state
-  del state  # a state may be large: those of the past are let go of here, and below
-  evaluate = evaluator(process.model, task.evaluation(eval_batch_size))
-  bytes_so_far = sum(sum(_bytes(process, t, cohort_of(t))) for t in range(int(current.round)))
-
-  def data_of(t: int, ids: Sequence[str]) -> list[tf.data.Dataset]:
-    return [
-      task.dataset(client, seeds.client_seed(seed, seeds.SHUFFLE, t, own_name), client_batch_size)
-      for client, own_name in zip(ids, _own_names(ids), strict=True)
-    ]
-
-  def inputs(
-    t: int, ids: Sequence[str], data: Sequence[tf.data.Dataset], told: list[Any]
-  ) -> list[ClientInput]:
-    own_seeds = [seeds.client_seed(seed, seeds.CLIENT, t, name) for name in _own_names(ids)]
-    return [
-      ClientInput(seed=own_seed, state=client_state, data=batches, **own)
-      for own_seed, client_state, batches, own in zip(
-        own_seeds, store.load(ids), data, told, strict=True
-      )
-    ]
-
-  def visit(t: int, ids: Sequence[str], cohort: Cohort, before: Any, after: Any) -> TrainedRound:
-    def others(chosen: Sequence[str]) -> list[ClientInput]:
-      those = cohort if list(chosen) == list(ids) else Cohort(list(range(len(chosen))))
-      return inputs(t, chosen, data_of(t, chosen), _told(process, those))
-
-    return TrainedRound(t, ids, before, after, others)
-
-  def read(t: int) -> "_Reading":
-    begin = time.perf_counter()
-    cohort = cohort_of(t)
-    spent = time.perf_counter() - begin
-    ids = [task.clients[i] for i in cohort.clients]
-    return _Reading(cohort, spent, ids, data_of(t, ids))
-
+  del state  # states may be large: past ones are freed as soon as possible, here and below
   first = int(current.round)
   if first >= total_rounds:
     return
-  with contextlib.closing(prefetch.Prefetcher(read, first, total_rounds - 1)) as ahead:
+  cohorts = _CohortReader(process, task, participation, store, seed, client_batch_size)
+  evaluate = evaluator(process.model, task.evaluation(eval_batch_size))
+  total_bytes = sum(sum(_bytes(process, t, participation(t))) for t in range(first))
+
+  with contextlib.closing(Prefetcher(cohorts.read, first, total_rounds - 1)) as prefetcher:
     for t in range(first, total_rounds):
-      watch = Stopwatch()
-      with watch.timing("data"):
-        cohort, watch.spent["clock"], ids, data = ahead.get(t)
+      stopwatch = Stopwatch()
+      with stopwatch.timing("data"):
+        read = prefetcher.get(t)
+      stopwatch.seconds["clock"] = read.clock_seconds
       row: dict[str, float] = {"round": t + 1}
-      if ids:
-        with watch.timing("store"):
-          clients = inputs(t, ids, data, _told(process, cohort))
-        labels = [f"{process.algorithm.name}: client {client}" for client in ids]
+
+      if read.ids:
+        with stopwatch.timing("store"):
+          clients = cohorts.inputs(read)
+        labels = [f"{process.algorithm.name}: client {client}" for client in read.ids]
         before = current
-        with watch.timing("train"), client_labels(labels.__getitem__):
-          current, client_states, metrics = process.next(current, clients)
+        with stopwatch.timing("train"), client_labels(labels.__getitem__):
+          current, client_states, metrics = process.next(before, clients)
         if measure is not None:
-          with watch.timing("diagnostics"):
-            row.update(measure(visit(t, ids, cohort, before, current)))
+          with stopwatch.timing("diagnostics"):
+            row.update(measure(cohorts.trained(read, before, current)))
         del before
-        with watch.timing("store"):
-          store.save(ids, client_states, t)
+        with stopwatch.timing("store"):
+          store.save(read.ids, client_states, t)
         row.update((f"train/{name}", float(value)) for name, value in metrics["train"].items())
-      else:  # nobody is left: the round only counts
+      else:  # an empty cohort: the round is counted and changes nothing else
         current = current._replace(round=np.int32(t + 1))
         metrics = {"clients": 0, "non_finite": 0, "update_norm": 0.0}
 
-      down, up = _bytes(process, t, cohort)
-      bytes_so_far += down + up
       if rounds_per_eval and ((t + 1) % rounds_per_eval == 0 or t + 1 == total_rounds):
-        with watch.timing("eval"):
+        with stopwatch.timing("eval"):
           values = evaluate(process.weights(current))
         row.update((f"eval/{name}", v) for name, v in values.items() if name != "num_examples")
+
+      down, up = _bytes(process, t, read.cohort)
+      total_bytes += down + up
       row.update(
         {
           "bytes/down": down,
           "bytes/up": up,
-          "bytes/total": bytes_so_far,
+          "bytes/total": total_bytes,
           "clients": int(metrics["clients"]),
           "clients/non_finite": int(metrics["non_finite"]),
           "update_norm": float(metrics["update_norm"]),
-          **cohort.measurements,
-          **{f"seconds/{part}": spent for part, spent in watch.spent.items()},
+          **read.cohort.measurements,
+          **{f"seconds/{part}": spent for part, spent in stopwatch.seconds.items()},
         }
       )
-      if not cohort.measurements:
-        del row["seconds/clock"]  # drawing a plain cohort takes no time worth a column
+      if not read.cohort.measurements:
+        del row["seconds/clock"]  # a plain cohort takes no noticeable time to draw
       if measure is None:
         del row["seconds/diagnostics"]
       yield Round(t, current, row)
 
 
-class _Reading(NamedTuple):
-  """A round's cohort, the seconds that it took to draw, its clients, and their data."""
+def client_initializer(process: FederatedProcess, seed: int) -> Callable[[str], State]:
+  """Returns the function that a `ClientStore` calls for a client that takes part for the first time.
 
+  Args:
+    process: knows the client state of its algorithm.
+    seed: the run's seed.
+
+  Returns:
+    client id -> the client's initial state.
+  """
+  return lambda client: process.initial_client_state(
+    seeds.client_seed(seed, seeds.NEW_CLIENT, 0, client)
+  )
+
+
+class Stopwatch:
+  """Adds up the wall-clock time of the parts of a round.
+
+  Attributes:
+    seconds: by part, one of `TIMED_PARTS`.
+  """
+
+  def __init__(self) -> None:
+    self.seconds = dict.fromkeys(TIMED_PARTS, 0.0)
+
+  @contextlib.contextmanager
+  def timing(self, part: str) -> Iterator[None]:
+    """Adds the time spent inside the `with` block to a part."""
+    started = time.perf_counter()
+    yield
+    self.seconds[part] += time.perf_counter() - started
+
+
+class _ReadCohort(NamedTuple):
+  """A cohort with its data, before its clients' states are loaded."""
+
+  round: int
   cohort: Cohort
-  seconds: float
+  clock_seconds: float  # how long selecting the cohort took
   ids: list[str]
   data: list[tf.data.Dataset]
 
 
+class _CohortReader:
+  """Prepares what the clients of a cohort bring to a round."""
+
+  def __init__(
+    self,
+    process: FederatedProcess,
+    task: FederatedTask,
+    participation: Participation,
+    store: ClientStore,
+    seed: int,
+    batch_size: int,
+  ):
+    self._process, self._task, self._participation = process, task, participation
+    self._store, self._seed, self._batch_size = store, seed, batch_size
+
+  def read(self, t: int) -> _ReadCohort:
+    """Selects a round's cohort and opens its data; runs on the prefetching thread."""
+    started = time.perf_counter()
+    cohort = self._participation(t)
+    seconds = time.perf_counter() - started
+    ids = [self._task.clients[i] for i in cohort.clients]
+    return _ReadCohort(t, cohort, seconds, ids, self._open(t, ids))
+
+  def inputs(self, read: _ReadCohort) -> list[ClientInput]:
+    """Loads the clients' states and puts their inputs to the process together."""
+    return [
+      ClientInput(
+        seed=seeds.client_seed(self._seed, seeds.CLIENT, read.round, name),
+        state=client_state,
+        data=batches,
+        **extra,
+      )
+      for name, client_state, batches, extra in zip(
+        _distinct_names(read.ids),
+        self._store.load(read.ids),
+        read.data,
+        _steps_and_staleness(self._process, read.cohort),
+        strict=True,
+      )
+    ]
+
+  def trained(self, read: _ReadCohort, before: ProcessState, after: ProcessState) -> TrainedRound:
+    """The round as diagnostics see it, with fresh data sets for any clients they ask for."""
+
+    def inputs(ids: Sequence[str]) -> list[ClientInput]:
+      # Clients outside the cohort have no steps or staleness of their own in this round.
+      own = list(ids) == read.ids
+      cohort = read.cohort if own else Cohort(list(range(len(ids))))
+      data = self._open(read.round, ids)
+      return self.inputs(read._replace(cohort=cohort, ids=list(ids), data=data))
+
+    return TrainedRound(read.round, read.ids, before, after, inputs)
+
+  def _open(self, t: int, ids: Sequence[str]) -> list[tf.data.Dataset]:
+    return [
+      self._task.dataset(
+        client, seeds.client_seed(self._seed, seeds.SHUFFLE, t, name), self._batch_size
+      )
+      for client, name in zip(ids, _distinct_names(ids), strict=True)
+    ]
+
+
 def _bytes(process: FederatedProcess, t: int, cohort: Cohort) -> tuple[int, int]:
-  """What a round's clients download and upload; who drops out has downloaded all the same."""
+  """What a round's clients download and upload; clients that drop out have downloaded too."""
   reported = len(cohort.clients)
   return process.bytes_down(t) * (reported + cohort.unreported), process.bytes_up(t) * reported
 
 
-def _told(process: FederatedProcess, cohort: Cohort) -> list[dict[str, Any]]:
-  """What each client of a cohort is told beside the message, as `ClientInput` has it."""
-  said = {"steps": cohort.steps, "staleness": cohort.staleness}
+def _steps_and_staleness(process: FederatedProcess, cohort: Cohort) -> list[dict[str, np.int32]]:
+  """The fields `steps` and `staleness` of each client's `ClientInput`, where the process takes them."""
+  given = {"steps": cohort.steps, "staleness": cohort.staleness}
   takes = {"steps": process.takes_steps, "staleness": process.takes_staleness}
-  for name, values in said.items():
+  remedy = {
+    "steps": "build it with LocalWork(uneven=True)",
+    "staleness": "build it from an asynchronous algorithm",
+  }
+  for name, values in given.items():
     if values is not None and not takes[name]:
       raise ValueError(
-        f"The participation gives clients {name} of their own; expected a process that takes them: "
-        "build it with LocalWork(uneven=True), or of an asynchronous algorithm."
+        f"Expected a process that takes the {name} of each client, which the participation sets; found "
+        f"one that does not: {remedy[name]}."
       )
   oldest, limit = max(cohort.staleness or [0]), process.algorithm.max_staleness
   if oldest > limit:
@@ -255,39 +407,18 @@ def _told(process: FederatedProcess, cohort: Cohort) -> list[dict[str, Any]]:
       f"Expected clients that started up to max_staleness={limit} rounds ago; found one from {oldest} "
       "rounds ago: build the algorithm with a larger max_staleness."
     )
-  columns = {n: said[n] or [0] * len(cohort.clients) for n in said if takes[n]}
+  columns = {n: given[n] or [0] * len(cohort.clients) for n in given if takes[n]}
   return [
     {name: np.int32(values[k]) for name, values in columns.items()}
     for k in range(len(cohort.clients))
   ]
 
 
-def _own_names(ids: Sequence[str]) -> list[str]:
-  """A name for each place in a cohort, so that who is there twice has other batches the second time."""
+def _distinct_names(ids: Sequence[str]) -> list[str]:
+  """One name for each place in a cohort: a client that is there twice gets other batches the second time."""
   seen: dict[str, int] = {}
   names = []
   for client in ids:
     again = seen[client] = seen.get(client, -1) + 1
     names.append(f"{client}, again {again}" if again else client)
   return names
-
-
-class Stopwatch:
-  """Adds up the seconds that the parts of a round take."""
-
-  def __init__(self) -> None:
-    self.spent = dict.fromkeys(SECONDS, 0.0)
-
-  @contextlib.contextmanager
-  def timing(self, part: str) -> Iterator[None]:
-    """Counts what happens inside towards this part."""
-    started = time.perf_counter()
-    yield
-    self.spent[part] += time.perf_counter() - started
-
-
-def client_initializer(process: FederatedProcess, seed: int) -> Callable[[str], Any]:
-  """The state of a client that was never seen before, by its id."""
-  return lambda client: process.initial_client_state(
-    seeds.client_seed(seed, seeds.NEW_CLIENT, 0, client)
-  )

@@ -1,26 +1,45 @@
-"""All randomness of a run, as functions of (seed, round, client, purpose) and of nothing else.
+"""All randomness of a run, as pure functions of (seed, round, client, purpose).
 
-So the same seed gives the same numbers whatever the threads do, and a resumed run goes on as if it had
-never stopped.
+The same seed therefore gives the same numbers whatever the threads do, and a resumed run draws the same
+numbers as one that never stopped.
 """
 
 import hashlib
 
 import numpy as np
 
-# One number for each use of randomness, so that no two share a stream.
+# One number for each use of randomness, so that no two uses share a stream.
 COHORT, CLIENT, NEW_CLIENT, SHUFFLE, STEPS, DROPOUT, AVAILABILITY, SPEED, CLOCK, DIAGNOSTICS = (
   range(10)
 )
 
 
 def generator(seed: int, purpose: int, *numbers: int) -> np.random.Generator:
-  """A generator of its own for each purpose and, say, round."""
+  """Returns an independent NumPy generator for each purpose and, for example, round.
+
+  Args:
+    seed: the run's seed.
+    purpose: one of this module's constants.
+    numbers: what else the stream depends on, such as the round number.
+
+  Example:
+    >>> generator(0, COHORT, 5).random() == generator(0, COHORT, 5).random()
+    True
+    >>> generator(0, COHORT, 5).random() == generator(0, DROPOUT, 5).random()
+    False
+  """
   return np.random.default_rng(np.random.SeedSequence((seed, purpose, *numbers)))
 
 
 def client_seed(seed: int, purpose: int, round_number: int, client: str) -> np.ndarray:
-  """A seed for TensorFlow's stateless functions, int32[2]."""
+  """Returns a seed for TensorFlow's stateless random functions, int32[2].
+
+  Args:
+    seed: the run's seed.
+    purpose: one of this module's constants.
+    round_number: from 0.
+    client: the client's id.
+  """
   number = int.from_bytes(hashlib.blake2b(client.encode(), digest_size=16).digest())
   words = np.random.SeedSequence((seed, purpose, round_number, number))
   return words.generate_state(2).astype(np.uint32).view(np.int32)

@@ -1,8 +1,8 @@
-"""A client's state as bytes: a header of types and shapes, then the tensors' buffers one after another.
+"""States as bytes: a header of types and shapes, followed by the tensors' buffers.
 
     "TFMS" | length of the header, uint32 | header, JSON: [["float32", [3, 4]], ...] | buffers
 
-Nothing that is read back can run code, and a record says by itself what is in it.
+A record describes itself, and reading one never runs code.
 """
 
 import io
@@ -14,22 +14,34 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+State = Any  # a structure of arrays or tensors, as `tf.nest` has it
+
 _MAGIC = b"TFMS"
 _PREFIX = struct.Struct("<4sI")
 
 
 class StateCodec:
-  """Writes and reads the states of one algorithm's clients, all of one structure."""
+  """Encodes and decodes states of one structure.
 
-  def __init__(self, template: Any):
-    """Takes any one state; only its structure, types and shapes matter."""
+  Example:
+    >>> codec = StateCodec((np.zeros(3, np.float32), np.int32(0)))
+    >>> codec.decode(codec.encode((np.ones(3, np.float32), np.int32(5))))
+    (array([1., 1., 1.], dtype=float32), array(5, dtype=int32))
+  """
+
+  def __init__(self, template: State):
+    """Takes the structure, types and shapes from any one state; its values do not matter."""
     self._template = tf.nest.map_structure(lambda leaf: None, template)
     leaves = [np.asarray(leaf) for leaf in tf.nest.flatten(template)]
     self._specs = [(leaf.dtype, leaf.shape, leaf.nbytes) for leaf in leaves]
     self._header = _header(leaves)
 
-  def arrays(self, state: Any) -> Any:
-    """The state in arrays; raises if they are not of the template's types and shapes."""
+  def arrays(self, state: State) -> State:
+    """Returns the state as NumPy arrays.
+
+    Raises:
+      ValueError: types or shapes differ from the template's.
+    """
     leaves = [np.asarray(leaf, order="C") for leaf in tf.nest.flatten(state)]
     if _header(leaves) != self._header:
       raise ValueError(
@@ -37,18 +49,26 @@ class StateCodec:
       )
     return tf.nest.pack_sequence_as(self._template, leaves)
 
-  def encode(self, state: Any) -> bytes:
-    """The state as a record."""
+  def encode(self, state: State) -> bytes:
+    """Returns the state as a record.
+
+    Raises:
+      ValueError: types or shapes differ from the template's.
+    """
     return b"".join(self.parts(state))
 
-  def parts(self, state: Any) -> Iterator[Any]:
-    """The record piece by piece, for a file: a large state is not copied."""
+  def parts(self, state: State) -> Iterator[bytes | memoryview]:
+    """Yields the record piece by piece, to be written to a file without copying a large state."""
     leaves = tf.nest.flatten(self.arrays(state))
     yield _PREFIX.pack(_MAGIC, len(self._header)) + self._header
-    yield from (leaf.reshape(-1).view(np.uint8) for leaf in leaves)
+    yield from (memoryview(leaf.reshape(-1).view(np.uint8)) for leaf in leaves)
 
-  def decode(self, record: Any) -> Any:
-    """The state in a record (any buffer), copied out of it."""
+  def decode(self, record: bytes | memoryview) -> State:
+    """Returns a copy of the state in a record.
+
+    Raises:
+      ValueError: the record holds a state of other types or shapes.
+    """
     view = memoryview(record)
     magic, length = _PREFIX.unpack_from(view)
     start, leaves = _PREFIX.size + length, []
@@ -59,17 +79,21 @@ class StateCodec:
       start += size
     return tf.nest.pack_sequence_as(self._template, leaves)
 
-  def read(self, file: io.BufferedReader) -> Any:
-    """The state in a file, in tensors: a large state is in memory once."""
+  def read(self, file: io.BufferedReader) -> State:
+    """Returns the state in a file, as tensors. A large state is in memory only once.
+
+    Raises:
+      ValueError: the file ends early, or holds a state of other types or shapes.
+    """
     magic, length = _PREFIX.unpack(file.read(_PREFIX.size))
     self._check(magic, file.read(length))
     leaves = []
     for dtype, shape, size in self._specs:
       with tf.device("CPU:0"):
         flat = tf.raw_ops.Empty(shape=[size // dtype.itemsize], dtype=dtype)
-        # Straight into the tensor's own memory: made of an array, it would be there three times for a while.
+        # Reads into the tensor's own memory. Converting an array would hold the data three times for a while.
         if file.readinto(flat._numpy()) != size:
-          raise ValueError("Expected a stored state; found the beginning of one.")
+          raise ValueError("Expected a complete stored state; found a file that ends early.")
         leaves.append(tf.reshape(flat, shape))
     return tf.nest.pack_sequence_as(self._template, leaves)
 
@@ -82,14 +106,14 @@ class StateCodec:
 
 
 class LazyStateCodec:
-  """A codec that is made when the first state is wanted, of what a new client starts from."""
+  """Makes the codec when the first state is read or written, from the state of a new client."""
 
-  def __init__(self, init: Callable[[str], Any]):
+  def __init__(self, init: Callable[[str], State]):
     self._init = init
     self._codec: StateCodec | None = None
 
   def of(self, client: str) -> StateCodec:
-    """The codec; `client` is any client."""
+    """Returns the codec; `client` is the id of any client."""
     if self._codec is None:
       self._codec = StateCodec(self._init(client))
     return self._codec
