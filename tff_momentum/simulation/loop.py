@@ -7,12 +7,12 @@ Each round yields a row of numbers under the names of `metrics.csv`: `train/loss
 """
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, NotRequired, Protocol, Required, TypedDict, Unpack
+from typing import NamedTuple, NotRequired, Required, TypedDict, Unpack
 
 import numpy as np
-import tensorflow as tf
 
 from tff_momentum import validation
 from tff_momentum.models.model import Weights
@@ -21,6 +21,7 @@ from tff_momentum.runtime import client_labels
 from tff_momentum.simulation import participation as participation_lib
 from tff_momentum.simulation import seeds
 from tff_momentum.simulation.client_store import ClientStore, MemoryStore
+from tff_momentum.simulation.cohort_reader import CohortReader, FederatedTask
 from tff_momentum.simulation.evaluation import evaluator
 from tff_momentum.simulation.participation import Cohort, Participation
 from tff_momentum.simulation.prefetch import Prefetcher
@@ -28,22 +29,6 @@ from tff_momentum.simulation.state_records import State
 
 # The parts of a round that are timed; the columns are `seconds/clock` and so on.
 TIMED_PARTS = ("clock", "store", "data", "train", "diagnostics", "eval")
-
-
-class FederatedTask(Protocol):
-  """What the round loop needs from a task. Any object with these attributes will do."""
-
-  @property
-  def clients(self) -> Sequence[str]:
-    """The ids of all training clients."""
-
-  @property
-  def dataset(self) -> Callable[[str, np.ndarray, int], tf.data.Dataset]:
-    """(client id, seed, batch size) -> the client's batches."""
-
-  @property
-  def evaluation(self) -> Callable[[int], tf.data.Dataset]:
-    """Batch size -> the batches of the test data."""
 
 
 class Round(NamedTuple):
@@ -220,7 +205,7 @@ def rounds(
   first = int(current.round)
   if first >= total_rounds:
     return
-  cohorts = _CohortReader(process, task, participation, store, seed, client_batch_size)
+  cohorts = CohortReader(process, task, participation, store, seed, client_batch_size)
   evaluate = evaluator(process.model, task.evaluation(eval_batch_size))
   total_bytes = sum(sum(_bytes(process, t, participation(t))) for t in range(first))
 
@@ -241,7 +226,8 @@ def rounds(
           current, client_states, metrics = process.next(before, clients)
         if measure is not None:
           with stopwatch.timing("diagnostics"):
-            row.update(measure(cohorts.trained(read, before, current)))
+            inputs = functools.partial(cohorts.fresh_inputs, read)
+            row.update(measure(TrainedRound(t, read.ids, before, current, inputs)))
         del before
         with stopwatch.timing("store"):
           store.save(read.ids, client_states, t)
@@ -309,116 +295,7 @@ class Stopwatch:
     self.seconds[part] += time.perf_counter() - started
 
 
-class _ReadCohort(NamedTuple):
-  """A cohort with its data, before its clients' states are loaded."""
-
-  round: int
-  cohort: Cohort
-  clock_seconds: float  # how long selecting the cohort took
-  ids: list[str]
-  data: list[tf.data.Dataset]
-
-
-class _CohortReader:
-  """Prepares what the clients of a cohort bring to a round."""
-
-  def __init__(
-    self,
-    process: FederatedProcess,
-    task: FederatedTask,
-    participation: Participation,
-    store: ClientStore,
-    seed: int,
-    batch_size: int,
-  ):
-    self._process, self._task, self._participation = process, task, participation
-    self._store, self._seed, self._batch_size = store, seed, batch_size
-
-  def read(self, t: int) -> _ReadCohort:
-    """Selects a round's cohort and opens its data; runs on the prefetching thread."""
-    started = time.perf_counter()
-    cohort = self._participation(t)
-    seconds = time.perf_counter() - started
-    ids = [self._task.clients[i] for i in cohort.clients]
-    return _ReadCohort(t, cohort, seconds, ids, self._open(t, ids))
-
-  def inputs(self, read: _ReadCohort) -> list[ClientInput]:
-    """Loads the clients' states and puts their inputs to the process together."""
-    return [
-      ClientInput(
-        seed=seeds.client_seed(self._seed, seeds.CLIENT, read.round, name),
-        state=client_state,
-        data=batches,
-        **extra,
-      )
-      for name, client_state, batches, extra in zip(
-        _distinct_names(read.ids),
-        self._store.load(read.ids),
-        read.data,
-        _steps_and_staleness(self._process, read.cohort),
-        strict=True,
-      )
-    ]
-
-  def trained(self, read: _ReadCohort, before: ProcessState, after: ProcessState) -> TrainedRound:
-    """The round as diagnostics see it, with fresh data sets for any clients they ask for."""
-
-    def inputs(ids: Sequence[str]) -> list[ClientInput]:
-      # Clients outside the cohort have no steps or staleness of their own in this round.
-      own = list(ids) == read.ids
-      cohort = read.cohort if own else Cohort(list(range(len(ids))))
-      data = self._open(read.round, ids)
-      return self.inputs(read._replace(cohort=cohort, ids=list(ids), data=data))
-
-    return TrainedRound(read.round, read.ids, before, after, inputs)
-
-  def _open(self, t: int, ids: Sequence[str]) -> list[tf.data.Dataset]:
-    return [
-      self._task.dataset(
-        client, seeds.client_seed(self._seed, seeds.SHUFFLE, t, name), self._batch_size
-      )
-      for client, name in zip(ids, _distinct_names(ids), strict=True)
-    ]
-
-
 def _bytes(process: FederatedProcess, t: int, cohort: Cohort) -> tuple[int, int]:
   """What a round's clients download and upload; clients that drop out have downloaded too."""
   reported = len(cohort.clients)
   return process.bytes_down(t) * (reported + cohort.unreported), process.bytes_up(t) * reported
-
-
-def _steps_and_staleness(process: FederatedProcess, cohort: Cohort) -> list[dict[str, np.int32]]:
-  """The fields `steps` and `staleness` of each client's `ClientInput`, where the process takes them."""
-  given = {"steps": cohort.steps, "staleness": cohort.staleness}
-  takes = {"steps": process.takes_steps, "staleness": process.takes_staleness}
-  remedy = {
-    "steps": "build it with LocalWork(uneven=True)",
-    "staleness": "build it from an asynchronous algorithm",
-  }
-  for name, values in given.items():
-    if values is not None and not takes[name]:
-      raise ValueError(
-        f"Expected a process that takes the {name} of each client, which the participation sets; found "
-        f"one that does not: {remedy[name]}."
-      )
-  oldest, limit = max(cohort.staleness or [0]), process.algorithm.max_staleness
-  if oldest > limit:
-    raise ValueError(
-      f"Expected clients that started up to max_staleness={limit} rounds ago; found one from {oldest} "
-      "rounds ago: build the algorithm with a larger max_staleness."
-    )
-  columns = {n: given[n] or [0] * len(cohort.clients) for n in given if takes[n]}
-  return [
-    {name: np.int32(values[k]) for name, values in columns.items()}
-    for k in range(len(cohort.clients))
-  ]
-
-
-def _distinct_names(ids: Sequence[str]) -> list[str]:
-  """One name for each place in a cohort: a client that is there twice gets other batches the second time."""
-  seen: dict[str, int] = {}
-  names = []
-  for client in ids:
-    again = seen[client] = seen.get(client, -1) + 1
-    names.append(f"{client}, again {again}" if again else client)
-  return names
