@@ -35,6 +35,11 @@ class TaskInfo(NamedTuple):
   options: Mapping[str, Option]
   takes_name: bool = False
 
+  @property
+  def synthetic_options(self) -> dict[str, str]:
+    """The options that make the data synthetic; none for a task with embedded data."""
+    return {"data": "synthetic"} if "data" in self.options else {}
+
 
 TASKS: dict[str, TaskInfo] = {
   "digits": TaskInfo(

@@ -8,7 +8,6 @@ first block of each, which compiles, is not counted.
 """
 
 import argparse
-import inspect
 import itertools
 import os
 import sys
@@ -49,9 +48,7 @@ def main(argv: list[str]) -> int:
   from tff_momentum.simulation import loop
 
   set_execution_context("inprocess")
-  loader = tasks.loader(arguments.task)
-  synthetic = {"data": "synthetic"} if "data" in inspect.signature(loader).parameters else {}
-  task = loader(seed=1, **synthetic)
+  task = tasks.load(arguments.task, seed=1, **tasks.info(arguments.task).synthetic_options)
   size, period = task.defaults.clients_per_round, arguments.diagnostics_period
   algorithm = experiment.build_algorithm(arguments.algo, {}, task, size)
   work = LocalWork(epochs=task.defaults.client_epochs_per_round)

@@ -13,10 +13,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import tasks
 from experiments.claim_trials.protocol import Claim
 from experiments.cli import presets as preset_files
 from experiments.runs.reader import read_metrics
-from experiments.sweeps import signatures
 from experiments.sweeps.forked_runs import ROOT, RUN
 
 MEASURED = ROOT / "experiments" / "results" / "full_scale.json"
@@ -100,7 +100,7 @@ def _work(given: dict[str, str]) -> str:
 
 def _measure(name: str, given: dict[str, str], folder: pathlib.Path) -> dict[str, Any]:
   run = folder / name.replace("/", ".")
-  made = signatures.made_on_the_spot(given["task"])
+  made = tasks.info(given["task"]).synthetic_options
   data = [f"--{option}={value}" for option, value in made.items()]
   images, sample = SAMPLED.get(given["task"], (1, 1))
   if sample < images:
@@ -126,9 +126,7 @@ def _measure(name: str, given: dict[str, str], folder: pathlib.Path) -> dict[str
 
 def _defaults(task: str) -> dict[str, int]:
   """What a task is run with where a preset says nothing."""
-  import tasks
-
-  defaults = tasks.loader(task)(seed=0, **signatures.made_on_the_spot(task)).defaults
+  defaults = tasks.load(task, seed=0, **tasks.info(task).synthetic_options).defaults
   return {name: getattr(defaults, name) for name in ("total_rounds", "clients_per_round")}
 
 

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Sequence
 
 from absl import flags
 
+import tasks
 from experiments.cli import errors
 from experiments.cli import flags as cli_flags
 from experiments.cli.errors import UserError
-from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
-from experiments.sweeps import signatures
+from experiments.cli.flags import ALGORITHM_FLAGS, STAND_INS, TASK_FLAGS
+from tff_momentum.registry import ALGORITHMS
 
 # The scope of a task's option, for a name that is also a hyperparameter of the algorithm.
 TASK = "task"
@@ -74,14 +75,14 @@ def flag_of(grid: Grid, task: str, algo: str) -> str | None:
   Raises:
     UserError: if the grid's scope is this task or algorithm, and it has no such name.
   """
-  options, hyperparameters = signatures.of_task(task), signatures.of_algorithm(algo)
+  options, settable = tasks.info(task).options, hyperparameters(algo)
   if grid.scope not in (None, TASK, algo):
     return None
   if grid.scope == TASK:
     if grid.name not in options:
       raise errors.unknown_name(f"the task {task}", grid.name, options)
     return _task_flag(grid.name)
-  is_hyperparameter = grid.name in hyperparameters
+  is_hyperparameter = grid.name in settable
   is_option = grid.name in options
   if is_hyperparameter and is_option and grid.scope is None:
     raise UserError(
@@ -91,10 +92,16 @@ def flag_of(grid: Grid, task: str, algo: str) -> str | None:
   if is_hyperparameter:
     return f"--{grid.name}=" if grid.name in ALGORITHM_FLAGS else f"--set={grid.name}="
   if grid.scope == algo:
-    raise errors.unknown_name(f"the algorithm {algo}", grid.name, hyperparameters)
+    raise errors.unknown_name(f"the algorithm {algo}", grid.name, settable)
   if is_option:
     return _task_flag(grid.name)
   return f"--{grid.name}=" if grid.name in run_flags() else None
+
+
+def hyperparameters(algo: str) -> dict[str, object]:
+  """The hyperparameters of an algorithm that users set, each with its default or `REQUIRED`."""
+  defaults = ALGORITHMS[algo].hyperparameters
+  return {name: default for name, default in defaults.items() if name not in STAND_INS}
 
 
 def run_flags() -> list[str]:
@@ -113,7 +120,7 @@ def check_used(grids: Sequence[Grid], pairs: Iterable[tuple[str, str]]) -> None:
       if grid.scope not in (None, TASK):
         raise UserError(f"--grid {grid} is for {grid.scope}, which is not in the sweep; it has "
                         f"{', '.join(algos)}.")  # fmt: skip
-      known = {name for algo in algos for name in signatures.of_algorithm(algo)}
+      known = {name for algo in algos for name in hyperparameters(algo)}
       raise errors.unknown_name(
         f"the sweep of {', '.join(algos)}", grid.name, {*known, *run_flags()}
       )

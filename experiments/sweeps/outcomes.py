@@ -1,4 +1,4 @@
-"""What a run of a sweep has come to, read from its folder alone, so that a killed sweep loses nothing."""
+"""The outcome of a sweep's run, read from its folder alone, so that a killed sweep loses nothing."""
 
 import dataclasses
 import math
@@ -16,15 +16,15 @@ from experiments.runs.final_value import final_value
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-  """A cell's state (waiting, running, done, diverged, failed, pruned) and what is known of it.
+  """The state and the result of a run.
 
   Attributes:
-    state: one of those.
-    rounds: how many are in `metrics.csv`.
+    state: waiting, running, done, diverged, failed or pruned.
+    rounds: the number of rounds in `metrics.csv`.
     score: the metric's final value, as `runs.final_value` defines it; None if there is none.
-    metric: which metric that is, as in `metrics.csv` without `eval/`.
-    seconds: what its rounds took.
-    reason: why it failed.
+    metric: the metric's column in `metrics.csv` without `eval/`.
+    seconds: the wall-clock time of all rounds.
+    reason: why the run failed.
   """
 
   state: str
@@ -38,9 +38,6 @@ class Outcome:
   def settled(self) -> bool:
     """Whether there is nothing left to run."""
     return self.state in ("done", "diverged", "pruned")
-
-
-WAITING = Outcome("waiting")
 
 
 def outcome(folder: pathlib.Path, rounds: int | None, metric: str | None) -> Outcome:

@@ -6,10 +6,11 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 
+import tasks
 from experiments.cli import presets
 from experiments.cli.errors import UserError, unknown_name
-from experiments.sweeps import signatures
-from experiments.sweeps.grids import Grid, flag_of
+from experiments.sweeps.grids import Grid, flag_of, hyperparameters
+from tff_momentum.registry import REQUIRED
 
 LONGEST_NAME = 120
 
@@ -110,16 +111,16 @@ def _check_complete(space: SearchSpace, flags: Sequence[str]) -> None:
   """Raises `UserError` for unknown and for missing hyperparameters and options."""
   plain = {flag.removeprefix("--").partition("=")[0] for flag in flags}
   for which, what, known in (
-    ("set", f"the algorithm {space.algo}", signatures.of_algorithm(space.algo)),
-    ("task_set", f"the task {space.task}", signatures.of_task(space.task)),
+    ("set", f"the algorithm {space.algo}", hyperparameters(space.algo)),
+    ("task_set", f"the task {space.task}", tasks.info(space.task).options),
   ):
     given = [flag.split("=")[1] for flag in flags if flag.startswith(f"--{which}=")]
     for name in given:
       if name not in known:
         raise unknown_name(what, name, known)
-    for name, needed in known.items():
+    for name, default in known.items():
       # Every task has a default client learning rate.
-      if needed and name not in (*given, *plain, "client_learning_rate"):
+      if default is REQUIRED and name not in (*given, *plain, "client_learning_rate"):
         raise UserError(f"{what} needs {name}, which has no default; give --{which} {name}=...")
 
 

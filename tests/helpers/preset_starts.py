@@ -27,7 +27,6 @@ from absl import flags
 import tasks
 from experiments.cli import flags as settings
 from experiments.cli import presets
-from experiments.sweeps import signatures
 
 # From cheap to dear.
 COST = ("quadratic", "concrete", "sent140", "fashion_mnist", "emnist_sorted", "cifar10_two_class",
@@ -62,7 +61,7 @@ def words(name: str) -> frozenset[str]:
 def arguments(name: str, folder: str, lean: bool) -> list[str]:
   """The command line of a start; tasks that carry their data along have no choice of it."""
   _, task, model = kind(name)
-  data = [f"--{name}={value}" for name, value in signatures.made_on_the_spot(task).items()]
+  data = [f"--{name}={value}" for name, value in tasks.info(task).synthetic_options.items()]
   return ["run.py", f"--preset={name}", f"--scale={SCALE}", "--total_rounds=1", *data,
           *TOO_SLOW.get((task, model), []), f"--root_output_dir={folder}",
           f"--experiment_name={run_name(name)}", "--quiet", *["--lean"] * lean]  # fmt: skip
