@@ -137,3 +137,4 @@ def __dir__() -> list[str]:
 _check_tff_version()
 _moved.install()
 compat.load_when_used("tensorflow_probability")
+compat.end_default_worker_at_exit()

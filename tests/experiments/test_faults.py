@@ -117,7 +117,7 @@ KILLED_WORKER = """
 import os, signal
 import numpy as np
 from tests import harness, runs
-from tff_momentum.runtime import set_execution_context, worker
+from tff_momentum.runtime import set_execution_context, tff_worker
 
 started = []
 original = worker.WorkerProcess.__init__

@@ -1,11 +1,14 @@
-"""Every patch of somebody else's code, each with its reason; `tests/runtime/test_compat.py` guards them.
+"""Every patch of other projects' code, each with its reason.
 
-Importing this module imports neither TensorFlow nor TFF, because `load_when_used` must run before them.
+Each has a guard in `tests/runtime/test_compat.py` that fails when the patch no longer applies or is no longer
+needed. Importing this module imports neither TensorFlow nor TFF, because some patches must come before them.
 """
 
+import atexit
 import ctypes
 import importlib
 import importlib.util
+import signal
 import sys
 import threading
 import types
@@ -15,10 +18,10 @@ _lock = threading.Lock()
 
 
 class _LazyModule(types.ModuleType):
-  """A stand-in that loads the real module when an attribute is first read."""
+  """A placeholder that loads the real module when an attribute is first read."""
 
   def __getattr__(self, name: str) -> Any:
-    # Tools that walk `sys.modules` read such attributes of every module; that is no use of this one.
+    # Tools that walk `sys.modules` read such attributes of every module; they do not need the real one.
     if name.startswith("__") and name != "__all__":
       raise AttributeError(name)
     with _lock:
@@ -28,10 +31,13 @@ class _LazyModule(types.ModuleType):
 
 
 def load_when_used(name: str) -> None:
-  """Postpones the import of a module until it is used; does nothing if it is loaded or missing.
+  """Defers the import of a module until it is used (TFF).
 
-  TFF imports all of `tensorflow_probability` for one sampler of distributed differential privacy and spends
-  a third of its own import time on that.
+  TFF imports all of `tensorflow_probability` for one sampler of distributed differential privacy, which
+  takes a third of TFF's own import time. A module that is already loaded, or not installed, stays as it is.
+
+  Args:
+    name: The module's full name.
   """
   if name in sys.modules:
     return
@@ -50,13 +56,13 @@ _MANAGED_DICT = 1 << 4  # type flag: Python 3.11 stores the attributes beside th
 
 
 def stop_eager_tensor_leak() -> None:
-  """Stops TensorFlow 2.14 from leaking 48 bytes per eager tensor on Python 3.11.
+  """Stops TensorFlow 2.14 from leaking 48 bytes per eager tensor (TensorFlow on Python 3.11).
 
   Python 3.11 allocates a small attribute array beside each object of a class with a `__dict__` and expects
   the class's deallocator to free it. `EagerTensor`'s deallocator was written in C++ for Python 3.10 and
   does not (https://github.com/tensorflow/tensorflow/issues/62551); training a client leaks about 40 arrays.
   A class whose `__dictoffset__` is 0 gets no array. A tensor that is given an attribute gets an ordinary
-  dictionary instead. Existing tensors stay as they are.
+  dictionary instead. Existing tensors are not changed. Calling this function again does nothing.
   """
   from tensorflow.python.framework import ops
 
@@ -64,3 +70,25 @@ def stop_eager_tensor_leak() -> None:
   words = (ctypes.c_ssize_t * (_DICTOFFSET + 1)).from_address(id(kind))
   if kind.__flags__ & _MANAGED_DICT and words[_DICTOFFSET] == kind.__dictoffset__:
     words[_DICTOFFSET] = 0
+
+
+def end_default_worker_at_exit() -> None:
+  """Ends the worker of TFF's default context when the program exits, without noise (TFF).
+
+  Importing TFF installs a context that starts a worker process on first use and ends it in a `__del__`. That
+  context lives until the interpreter has dismantled its modules, so the `__del__` always fails: it prints
+  "Exception ignored in ... 'NoneType' object has no attribute 'Popen'", even if no worker was ever started,
+  and leaves a started worker running. Here the context is released while all modules are still intact.
+  """
+  atexit.register(_release_default_context)
+
+
+def _release_default_context() -> None:
+  if "tensorflow_federated" not in sys.modules:
+    return
+  from tensorflow_federated.python.core.impl.context_stack import set_default_context
+  from tensorflow_federated.python.core.impl.executor_stacks import executor_factory
+
+  # TFF sends SIGINT and then waits, but the worker of a shell's background job ignores SIGINT.
+  executor_factory.signal = types.SimpleNamespace(SIGINT=signal.SIGKILL)
+  set_default_context.set_no_default_context()

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_momentum.runtime import compiler, stages, types, values
+from tff_momentum.runtime import compat, compiler, stages, types, values
 from tff_momentum.runtime.devices import HOST
 from tff_momentum.runtime.executors import ClientExecutor
 from tff_momentum.runtime.plan import Node, Plan, build_plan
@@ -49,6 +49,7 @@ class InProcessContext(tff.framework.SyncContext):
     compile: xla_compilation.Compile = "auto",
   ):
     xla_compilation.check_mode(compile)
+    compat.stop_eager_tensor_leak()
     self._executor = executor
     self._default_num_clients = default_num_clients
     self._compile = compile

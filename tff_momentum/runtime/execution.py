@@ -4,7 +4,6 @@ import importlib.util
 
 import tensorflow_federated as tff
 
-from tff_momentum.runtime import compat
 from tff_momentum.runtime import devices as devices_lib
 from tff_momentum.runtime.context import InProcessContext
 from tff_momentum.runtime.devices import configure_threads
@@ -24,8 +23,6 @@ __all__ = [
   "set_execution_context",
   "source",
 ]
-
-compat.stop_eager_tensor_leak()  # here, so that the actors of a cluster have it too
 
 
 def set_execution_context(

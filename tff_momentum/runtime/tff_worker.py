@@ -23,6 +23,8 @@ from tensorflow_federated.python.core.environments.tensorflow_frontend import (
   tensorflow_computation,
 )
 
+from tff_momentum.runtime import compat
+
 _SHELL = '"$@" & worker=$!; read -r _; kill -9 $worker'
 _MAX_MESSAGE_BYTES = 2 * 1000**3
 _CHANNEL_OPTIONS = [
@@ -106,6 +108,7 @@ def create_worker_context(
     "TFF's worker listens on all network interfaces of this machine, with no password and no flag to change "
     'that: use it in a network that you trust, or runtime="inprocess", which opens no port.'
   )
+  compat.stop_eager_tensor_leak()
   worker = WorkerProcess(startup_seconds)
 
   def create_executor(cardinalities):

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.eager import context as eager_context
 
-from tff_momentum.runtime import devices, functions
+from tff_momentum.runtime import compat, devices, functions
 from tff_momentum.runtime.ray import wire
 
 
@@ -36,6 +36,7 @@ class ClientActor:
   """
 
   def __init__(self) -> None:
+    compat.stop_eager_tensor_leak()
     devices.prefer_one_thread()
     self._device = devices.find_devices("auto")[0]
     self._functions: dict[str, tuple[str, int]] = {}
