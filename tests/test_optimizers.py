@@ -79,7 +79,7 @@ def test_the_text_spells_the_optimizer_again(text):
     ("mvr(0.1)", "one of sgd"),
     ("0.9", "one of sgd"),
     ("__import__('os')", "one of sgd"),
-    (0.9, "one of sgd"),
+    pytest.param(0.9, "one of sgd", id="a number, not text"),
     (None, "one of sgd"),
   ],
 )

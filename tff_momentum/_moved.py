@@ -23,7 +23,7 @@ MODULES: dict[str, tuple[str, ...]] = {
   "catalogue": ("registry",),
   "checks": ("validation",),
   "exchanges": ("processes.exchange",),
-  "gradients": ("models.model",),
+  "gradients": ("models.model", "processes.functional_model"),
   "keras_model": ("models.keras",),
   "learning_process": ("processes.learning_process",),
   "local": ("client",),
@@ -58,6 +58,10 @@ MODULES: dict[str, tuple[str, ...]] = {
 # Old module -> old name -> new name, for what was renamed on the way.
 NAMES: dict[str, dict[str, str]] = {
   "postponed": {"postpone": "load_when_used"},
+  "simulation.client_states": {"ClientStates": "ClientStore"},
+  "simulation.laws": {"Law": "Distribution", "read": "parse", "read_whole": "parse_integers"},
+  "simulation.reading": {"Ahead": "Prefetcher"},
+  "simulation.versions": {"Versions": "VersionedRecords"},
 }
 
 

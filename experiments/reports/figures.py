@@ -66,7 +66,8 @@ class Figure:
 
 def plain(text: str) -> str:
   """A text from disk, safe from matplotlib's own markup."""
-  line = " ".join(text.split()).replace("$", r"\$")
+  shown = "".join(c if c.isprintable() else " " for c in text)  # no font has control characters
+  line = " ".join(shown.split()).replace("$", r"\$")
   return f" {line}" if line.startswith("_") else line
 
 

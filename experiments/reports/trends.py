@@ -31,7 +31,8 @@ def _trend(settings: Sequence[Setting], name: str) -> Figure:
     axes.set_xlabel(plain(name))
     axes.set_ylabel(plain(f"Final {metric.axis[0].lower()}{metric.axis[1:]}"))
     axes.set_title(plain(", ".join([task, *settings[0].notes])))
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.4)
+    if axes.get_legend_handles_labels()[0]:  # not if all methods diverged
+      axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.4)
   title = f"Final {metric.name} against {name}"
   said = "Mean and one standard deviation over seeds; what diverged is left out."
   return Figure(f"{task}_final_{name}", title, said, f"{title} on {task}", figure)

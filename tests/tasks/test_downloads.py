@@ -181,6 +181,7 @@ def test_a_database_is_unpacked_checked_and_indexed(tmp_path, database, monkeypa
     (lambda data: lzma.compress(b"<html>Please log in</html>"), "is not a SQLite file"),
     (lambda data: lzma.compress(data[:-4096]), "is cut off"),
   ],
+  ids=["a web page", "cut archive", "archived web page", "cut database"],
 )
 def test_what_is_no_database_never_gets_its_name(tmp_path, database, monkeypatch, damage, told):
   path = tmp_path / "tff" / "some.sqlite"

@@ -114,6 +114,7 @@ def run(
 
   Example:
     >>> import types
+    >>> import tensorflow as tf
     >>> import tff_momentum as tfm
     >>> tfm.set_execution_context("inprocess")
     >>> def examples(client, seed, batch_size):
