@@ -1,5 +1,6 @@
 """The registry agrees with the builders it describes."""
 
+import importlib
 import inspect
 
 import pytest
@@ -44,3 +45,27 @@ def test_papers_have_links_and_no_two_the_same():
   links = [paper.link for paper in papers.PAPERS.values() if paper.link]
   assert len(links) == len(set(links)) == len(papers.PAPERS) - 1  # the slides have none
   assert all(link.startswith(("https://arxiv.org/abs/", "https://doi.org/10.")) for link in links)
+
+
+def test_every_algorithm_has_one_builder_that_the_package_exports():
+  assert list(algorithms.BUILDERS) == list(ALGORITHMS)
+  assert set(algorithms.__all__) == {"ALGORITHMS", "BUILDERS", "builder", *ALGORITHMS}
+  for name, builder in algorithms.BUILDERS.items():
+    assert getattr(algorithms, name) is builder
+
+
+@every_algorithm
+def test_a_module_opens_with_its_papers_title_and_link(name):
+  module = importlib.import_module(f"tff_momentum.algorithms.{ALGORITHMS[name].module}")
+  paper = papers.PAPERS[ALGORITHMS[name].paper]
+  text = " ".join(module.__doc__.split())
+  assert paper.title in text
+  assert paper.link in text
+
+
+@every_algorithm
+def test_a_builders_docstring_is_complete(name):
+  text = inspect.getdoc(algorithms.builder(name))
+  for section in ("Args:", "Returns:", "Raises:", "Example:"):
+    assert f"\n{section}\n" in text, section
+  assert f"\n  >>> {name}(" in text

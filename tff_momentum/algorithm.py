@@ -23,12 +23,13 @@ where `==` compares Python objects; write `tf.equal`.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec
 
 import tensorflow as tf
 
 from tff_momentum import validation, wire_bytes
 
+P = ParamSpec("P")
 WEIGHTINGS = ("uniform", "num_examples")
 
 
@@ -51,6 +52,11 @@ class Update(NamedTuple):
   state: Any = ()
 
 
+ClientUpdate = Callable[[Any, Any, Any], Update]
+ServerUpdate = Callable[[Any, Any, RoundInfo], Any]
+Momentum = Callable[[Any, tf.Tensor, tf.Tensor], Any]
+
+
 @dataclasses.dataclass(frozen=True)
 class Exchange:
   """One trip to the clients and back.
@@ -66,8 +72,8 @@ class Exchange:
   """
 
   message: Callable[[Any, tf.Tensor], Any]
-  client_update: Callable[[Any, Any, Any], Update]
-  server_update: Callable[[Any, Any, RoundInfo], Any]
+  client_update: ClientUpdate
+  server_update: ServerUpdate
   upload_bytes: Callable[[Any], int] = wire_bytes.dense_bytes
   download_bytes: Callable[[Any], int] = wire_bytes.dense_bytes
   first_round_only: bool = False
@@ -100,7 +106,7 @@ class Algorithm:
   init_client: Callable[[Any, tf.Tensor], Any] = lambda weights, seed: ()
   client_weighting: str = "uniform"
   prepare_model: Callable[[Any], Any] = lambda model: model
-  momentum: Callable[[Any, tf.Tensor, tf.Tensor], Any] | None = None
+  momentum: Momentum | None = None
   step_operations: int | None = None
   name: str = "an algorithm without a name"
   max_staleness: int = 0
@@ -109,11 +115,14 @@ class Algorithm:
     validation.one_of("client_weighting", self.client_weighting, WEIGHTINGS)
 
 
-def named(builder: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
-  """The builder, whose algorithms bear its name."""
+def named(builder: Callable[P, Algorithm]) -> Callable[P, Algorithm]:
+  """Decorates a builder so that its algorithms carry its name.
+
+  Where one builder calls another, the algorithm has the name of the outer one.
+  """
 
   @functools.wraps(builder)
-  def build(**hyperparameters: Any) -> Algorithm:
-    return dataclasses.replace(builder(**hyperparameters), name=builder.__name__)
+  def build(*args: P.args, **kwargs: P.kwargs) -> Algorithm:
+    return dataclasses.replace(builder(*args, **kwargs), name=builder.__name__)
 
   return build

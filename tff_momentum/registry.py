@@ -109,13 +109,13 @@ ALGORITHMS: dict[str, AlgorithmInfo] = {
     _local(server_learning_rate=1.0, beta=0.9, beta_l=0.9),
   ),
   "fedavgm": AlgorithmInfo(
-    "fedgm",
+    "fedavgm",
     "Hsu et al. 2019, sec. 3.3",
     "m ← βm + E[Δ]; x ← x − ηm",
     _local(server_learning_rate=1.0, beta=0.9),
   ),
   "fedadagrad": AlgorithmInfo(
-    "adaptive",
+    "fedadagrad",
     "Reddi et al. 2021, Alg. 2",
     "v ← v + E[Δ]²; x ← x − η m/(√v + ε)",
     _local(server_learning_rate=0.1, beta1=0.0, epsilon=1e-3, v0=None),
@@ -127,7 +127,7 @@ ALGORITHMS: dict[str, AlgorithmInfo] = {
     _local(server_learning_rate=0.01, beta1=0.9, beta2=0.99, epsilon=1e-3, v0=None),
   ),
   "fedyogi": AlgorithmInfo(
-    "adaptive",
+    "fedyogi",
     "Reddi et al. 2021, Alg. 2",
     "v ← v − (1−β₂)E[Δ]² sign(v − E[Δ]²)",
     _local(server_learning_rate=0.01, beta1=0.9, beta2=0.99, epsilon=1e-3, v0=None),
@@ -145,31 +145,28 @@ ALGORITHMS: dict[str, AlgorithmInfo] = {
     _local(server_learning_rate=1.0, beta=0.9, nu=0.9),
   ),
   "fedgm_staged": AlgorithmInfo(
-    "fedgm_stages", "FedGM, Alg. 3", "FedGM with (η, β, ν) by stages", _local(stages=_STAGES)
+    "fedgm_staged", "FedGM, Alg. 3", "FedGM with (η, β, ν) by stages", _local(stages=_STAGES)
   ),
   "fednag": AlgorithmInfo(
     "fedgm", "FedGM, sec. 3", "FedGM with ν = β", _local(server_learning_rate=1.0, beta=0.9)
   ),
   "fedsnv": AlgorithmInfo(
-    "fedgm_maps",
-    "FedGM, sec. 3",
-    "FedGM as SNV(α, β₁, β₂)",
-    _local(alpha=0.1, beta1=0.9, beta2=0.9),
+    "fedsnv", "FedGM, sec. 3", "FedGM as SNV(α, β₁, β₂)", _local(alpha=0.1, beta1=0.9, beta2=0.9)
   ),
   "fedpid": AlgorithmInfo(
-    "fedgm_maps",
+    "fedpid",
     "FedGM, sec. 3",
     "FedGM as a PID controller (k_P, k_I, k_D)",
     _local(k_p=-1.0, k_i=1.0, k_d=2.0),
   ),
   "fedasgd": AlgorithmInfo(
-    "fedgm_maps",
+    "fedasgd",
     "FedGM, sec. 3",
     "FedGM as accelerated SGD (δ, κ, ξ, ε)",
     _local(delta=1.0, kappa=1000.0, xi=10.0, epsilon=0.7),
   ),
   "fedtm": AlgorithmInfo(
-    "fedgm_maps", "FedGM, sec. 3", "FedGM as triple momentum (L, κ)", _local(L=1.0, kappa=10.0)
+    "fedtm", "FedGM, sec. 3", "FedGM as triple momentum (L, κ)", _local(L=1.0, kappa=10.0)
   ),
   # A server statistic: clients download it with x and hold it fixed for the round (mfl's moves).
   "mime": AlgorithmInfo(
@@ -191,7 +188,7 @@ ALGORITHMS: dict[str, AlgorithmInfo] = {
     _local(optimizer="sgdm(0.9)"),
   ),
   "mime_mvr": AlgorithmInfo(
-    "mime", "Mime, MimeMVR", "y ← y − η_l [a g(y) + (1−a)(m + g(y) − g(x₋))]", _local(a=0.1)
+    "mime_mvr", "Mime, MimeMVR", "y ← y − η_l [a g(y) + (1−a)(m + g(y) − g(x₋))]", _local(a=0.1)
   ),
   "fedgbo": AlgorithmInfo(
     "fedgbo",
@@ -200,7 +197,7 @@ ALGORITHMS: dict[str, AlgorithmInfo] = {
     _local(optimizer="sgdm(0.9, dampened=True)"),
   ),
   "mfl": AlgorithmInfo(
-    "fedgbo",
+    "mfl",
     "MFL",
     "s ← V(g, s) at every local step; average y and s",
     _local(optimizer="sgdm(0.9, dampened=True)"),

@@ -8,7 +8,7 @@ from tests.helpers import harness, trained
 from tests.oracle import ORACLES, Problem, base_optimizers, max_entropy_penalty, published
 from tests.oracle.problem import G
 from tff_momentum import algorithms
-from tff_momentum.algorithms.fedgm_stages import stages_from
+from tff_momentum.algorithms.fedgm_staged import stages_from
 from tff_momentum.models import keras
 from tff_momentum.schedules import exponential
 

@@ -1,47 +1,111 @@
-"""The algorithms: one builder each, a keyword argument for each hyperparameter.
+"""The algorithms: one builder each, with one keyword argument for each hyperparameter.
 
-    tff_momentum.algorithms.scaffold(client_learning_rate=0.1, num_clients=100)
+    >>> import tff_momentum as tfm
+    >>> tfm.algorithms.scaffold(client_learning_rate=0.1, num_clients=100).name
+    'scaffold'
 
-A builder has the name of its file where the file holds just one; the name then means the builder, as here.
-A new algorithm is one file, one line here, and one line in `tff_momentum.registry`.
+Where a file holds one builder, builder and file share a name; the name then refers to the builder, as above.
+A new algorithm is one file, its import and its name below, and one record in `tff_momentum.registry`.
 """
 
 from collections.abc import Callable
 
-from tff_momentum.algorithm import Algorithm, named
+from tff_momentum.algorithm import Algorithm
 from tff_momentum.algorithms.adabest import adabest
-from tff_momentum.algorithms.adaptive import fedadagrad, fedyogi
 from tff_momentum.algorithms.autofedgm import autofedavg, autofedgm, autofedgm_staged
+from tff_momentum.algorithms.fedadagrad import fedadagrad
 from tff_momentum.algorithms.fedadam import fedadam, fedrmsprop
 from tff_momentum.algorithms.fedadc import fedadc
+from tff_momentum.algorithms.fedasgd import fedasgd
 from tff_momentum.algorithms.fedavg import fedavg, fedprox
 from tff_momentum.algorithms.fedavg_lm import fedavg_glm, fedavg_lm
+from tff_momentum.algorithms.fedavgm import fedavgm
 from tff_momentum.algorithms.fedcm import fedcm
 from tff_momentum.algorithms.fedcomgate import fedcomgate
 from tff_momentum.algorithms.feddyn import feddyn
-from tff_momentum.algorithms.fedgbo import fedgbo, mfl
+from tff_momentum.algorithms.fedgbo import fedgbo
 from tff_momentum.algorithms.fedglomo import fedglomo
-from tff_momentum.algorithms.fedgm import fedavgm, fedgm, fednag
-from tff_momentum.algorithms.fedgm_maps import fedasgd, fedpid, fedsnv, fedtm
-from tff_momentum.algorithms.fedgm_stages import fedgm_staged
+from tff_momentum.algorithms.fedgm import fedgm, fednag
+from tff_momentum.algorithms.fedgm_staged import fedgm_staged
 from tff_momentum.algorithms.fedhbm import fedhbm
 from tff_momentum.algorithms.fedlomo import fedlomo
 from tff_momentum.algorithms.fedmax import fedmax
 from tff_momentum.algorithms.fedpaq import fedpaq, fedpaq_glm, fedpaq_lm
+from tff_momentum.algorithms.fedpid import fedpid
 from tff_momentum.algorithms.fedsgd import fedsgd
+from tff_momentum.algorithms.fedsnv import fedsnv
+from tff_momentum.algorithms.fedtm import fedtm
+from tff_momentum.algorithms.fedyogi import fedyogi
 from tff_momentum.algorithms.ghbm import ghbm
 from tff_momentum.algorithms.local_ghbm import local_ghbm
-from tff_momentum.algorithms.mime import mime, mime_mvr
+from tff_momentum.algorithms.mfl import mfl
+from tff_momentum.algorithms.mime import mime
+from tff_momentum.algorithms.mime_mvr import mime_mvr
 from tff_momentum.algorithms.mimelite import mimelite, mimexlite
 from tff_momentum.algorithms.scaffold import scaffold
 from tff_momentum.registry import ALGORITHMS
 
-__all__ = ["ALGORITHMS", "builder", *ALGORITHMS]
+__all__ = [
+  "ALGORITHMS", "BUILDERS", "adabest", "autofedavg", "autofedgm", "autofedgm_staged", "builder",
+  "fedadagrad", "fedadam", "fedadc", "fedasgd", "fedavg", "fedavg_glm", "fedavg_lm", "fedavgm",
+  "fedcm", "fedcomgate", "feddyn", "fedgbo", "fedglomo", "fedgm", "fedgm_staged", "fedhbm",
+  "fedlomo", "fedmax", "fednag", "fedpaq", "fedpaq_glm", "fedpaq_lm", "fedpid", "fedprox",
+  "fedrmsprop", "fedsgd", "fedsnv", "fedtm", "fedyogi", "ghbm", "local_ghbm", "mfl", "mime",
+  "mime_mvr", "mimelite", "mimexlite", "scaffold",
+]  # fmt: skip
 
-# Inside their files builders may build on one another; the name is that of the one asked for.
-globals().update((name, named(globals()[name])) for name in ALGORITHMS)
+BUILDERS: dict[str, Callable[..., Algorithm]] = {
+  "fedsgd": fedsgd,
+  "fedavg": fedavg,
+  "fedprox": fedprox,
+  "fedmax": fedmax,
+  "fedavg_lm": fedavg_lm,
+  "fedavg_glm": fedavg_glm,
+  "fedavgm": fedavgm,
+  "fedadagrad": fedadagrad,
+  "fedadam": fedadam,
+  "fedyogi": fedyogi,
+  "fedrmsprop": fedrmsprop,
+  "fedgm": fedgm,
+  "fedgm_staged": fedgm_staged,
+  "fednag": fednag,
+  "fedsnv": fedsnv,
+  "fedpid": fedpid,
+  "fedasgd": fedasgd,
+  "fedtm": fedtm,
+  "mime": mime,
+  "mimelite": mimelite,
+  "mimexlite": mimexlite,
+  "mime_mvr": mime_mvr,
+  "fedgbo": fedgbo,
+  "mfl": mfl,
+  "fedcm": fedcm,
+  "fedadc": fedadc,
+  "ghbm": ghbm,
+  "scaffold": scaffold,
+  "feddyn": feddyn,
+  "adabest": adabest,
+  "local_ghbm": local_ghbm,
+  "fedhbm": fedhbm,
+  "fedcomgate": fedcomgate,
+  "fedpaq": fedpaq,
+  "fedpaq_lm": fedpaq_lm,
+  "fedpaq_glm": fedpaq_glm,
+  "fedlomo": fedlomo,
+  "fedglomo": fedglomo,
+  "autofedavg": autofedavg,
+  "autofedgm": autofedgm,
+  "autofedgm_staged": autofedgm_staged,
+}
 
 
 def builder(name: str) -> Callable[..., Algorithm]:
-  """The function that builds the algorithm of this name."""
-  return globals()[name]
+  """Returns the builder of the algorithm with this name.
+
+  Args:
+    name: a key of `ALGORITHMS`.
+
+  Raises:
+    KeyError: no algorithm has this name.
+  """
+  return BUILDERS[name]

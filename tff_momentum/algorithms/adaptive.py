@@ -1,16 +1,18 @@
-"""Adaptive server steps (Reddi et al. 2021, Algorithm 2): their common part, FedAdagrad and FedYogi.
+"""The common part of Reddi et al.'s adaptive server optimizers.
 
-client:  FedAvg's, with Δ = E[x − y] at the server
-server:  m ← β₁m + (1−β₁)Δ
-         fedadagrad  v ← v + Δ²
-         fedyogi     v ← v − (1−β₂)Δ² sign(v − Δ²)
-         x ← x − η m/(√v + ε), with the new v, which starts at ε²
+Sashank J. Reddi et al., "Adaptive Federated Optimization", ICLR 2021, Algorithm 2.
+https://arxiv.org/abs/2003.00295
 
-No bias correction. Every coordinate moves by about η, whatever the size of Δ: hence the small defaults.
+    client:  FedAvg's;   Δ = E[x − y]
+    server:  m ← β₁m + (1−β₁)Δ;   v ← second_moment(v, Δ)
+             x ← x − η m/(√v + ε), with the new v, which starts at ε²
+
+There is no bias correction. Every coordinate moves by about η whatever the size of Δ, so the default server
+learning rates are small. The paper's τ is ε here.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -18,72 +20,15 @@ from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update
 from tff_momentum.algorithms.fedavg import sgd_delta
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.trees import Tree
 
 
 class ServerState(NamedTuple):
-  """The model and the two moments of its moves."""
+  """The model and the two moments of its updates."""
 
-  x: Any
-  m: Any
-  v: Any
-
-
-def fedadagrad(
-  *,
-  client_learning_rate: float | Schedule,
-  server_learning_rate: float | Schedule = 0.1,
-  beta1: float = 0.0,
-  epsilon: float = 1e-3,
-  v0: float | None = None,
-  client_weighting: str = "uniform",
-) -> Algorithm:
-  """FedAdagrad.
-
-  Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    beta1: β₁ in [0, 1).
-    epsilon: ε > 0; the larger, the less adaptive.
-    v0: where v starts, ≥ 0; ε² unless given.
-    client_weighting: "uniform" or "num_examples".
-  """
-
-  def second_moment(v, delta):
-    return v + tf.square(delta)
-
-  rates = client_learning_rate, server_learning_rate
-  return adaptive(second_moment, rates, beta1, epsilon, v0, client_weighting)
-
-
-def fedyogi(
-  *,
-  client_learning_rate: float | Schedule,
-  server_learning_rate: float | Schedule = 0.01,
-  beta1: float = 0.9,
-  beta2: float = 0.99,
-  epsilon: float = 1e-3,
-  v0: float | None = None,
-  client_weighting: str = "uniform",
-) -> Algorithm:
-  """FedYogi: v moves by no more than (1−β₂)Δ², so that it cannot collapse.
-
-  Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    beta1: β₁ in [0, 1).
-    beta2: β₂ in [0, 1).
-    epsilon: ε > 0; the larger, the less adaptive.
-    v0: where v starts, ≥ 0; ε² unless given.
-    client_weighting: "uniform" or "num_examples".
-  """
-  validation.number("beta2", beta2, at_least=0, below=1)
-
-  def second_moment(v, delta):
-    square = tf.square(delta)
-    return v - (1 - beta2) * square * tf.sign(v - square)
-
-  rates = client_learning_rate, server_learning_rate
-  return adaptive(second_moment, rates, beta1, epsilon, v0, client_weighting)
+  x: Tree
+  m: Tree
+  v: Tree
 
 
 def adaptive(
@@ -94,7 +39,16 @@ def adaptive(
   v0: float | None,
   client_weighting: str,
 ) -> Algorithm:
-  """Algorithm 2 with any rule (v, Δ) -> v for the second moment; `rates` is (η_l, η)."""
+  """Algorithm 2 with any rule for the second moment.
+
+  Args:
+    second_moment: (v, Δ) -> the next v, leaf by leaf.
+    rates: (η_l, η).
+    beta1: β₁ in [0, 1).
+    epsilon: ε > 0.
+    v0: the first value of v, at least 0; None for ε².
+    client_weighting: "uniform" or "num_examples".
+  """
   eta_l = schedule("client_learning_rate", rates[0], above=0)
   eta = schedule("server_learning_rate", rates[1], above=0)
   validation.number("beta1", beta1, at_least=0, below=1)

@@ -1,24 +1,31 @@
-"""Autonomous FedGM (On the Role of Server Momentum, Algorithm 4): clients that come and go as they please.
+"""Autonomous FedGM: asynchronous clients that start and arrive when they please.
 
-A client starts from the version that it sees, x of the round then, takes K_i steps, and arrives later:
+Jianhui Sun, Xidong Wu, Heng Huang, Aidong Zhang, "On the Role of Server Momentum in Federated Learning",
+AAAI 2024, Algorithm 4. https://arxiv.org/abs/2312.12670
 
-    client:  y ← y − η_l g(y; b), from y = x of its start;  uploads Δ/K_i = (x − y)/K_i
+A client starts from the model version that it sees, takes K_i steps, and arrives in a later round:
+
+    client:  y ← y − η_l g(y; b), from y = x of its start;   uploads Δ/K_i = (x − y)/K_i
     server:  whenever m updates have arrived, however old: FedGM's step on E[Δ/K]
 
-autofedavg is autofedgm with ν = 0. Who arrives when is decided by `simulation.clock`.
+`autofedavg` is `autofedgm` with ν = 0. `simulation.clock` decides which client arrives when.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tff_momentum import trees
-from tff_momentum.algorithm import Algorithm
+from tff_momentum.algorithm import Algorithm, named
 from tff_momentum.algorithms.fedavg import averaging, sgd_delta
-from tff_momentum.algorithms.fedgm import general_momentum, server_momentum
-from tff_momentum.algorithms.fedgm_stages import Stage, stage_schedules
+from tff_momentum.algorithms.fedavgm import server_momentum
+from tff_momentum.algorithms.fedgm import general_momentum
+from tff_momentum.algorithms.fedgm_staged import MomentumStage, stage_schedules
+from tff_momentum.client import Client
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.transforms.asynchronous import asynchronous
+from tff_momentum.trees import Tree
 
 
+@named
 def autofedgm(
   *,
   client_learning_rate: float | Schedule,
@@ -31,32 +38,54 @@ def autofedgm(
   """Autonomous FedGM with one set of (η, β, ν), or with schedules of them.
 
   Args:
-    client_learning_rate: η_l > 0, of the round in which a client starts.
-    server_learning_rate: η > 0; about K times FedGM's, since uploads are divided by K.
-    beta: β in [0, 1).
-    nu: ν, as in FedGM.
-    max_staleness: τ ≥ 1, how many rounds ago a client may have started.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0 of the round in which a client starts, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; about K times FedGM's, because uploads are divided by
+      K. Default 1.
+    beta: β in [0, 1); default 0.9.
+    nu: ν, as in `fedgm`; default 0.9.
+    max_staleness: τ ≥ 1, the number of rounds that a client may arrive after its start; default 10.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> autofedgm(client_learning_rate=0.1, max_staleness=5).name
+    'autofedgm'
   """
   server_update = general_momentum(server_learning_rate, beta, nu)
   local_delta = _normalised_delta(client_learning_rate)
   return asynchronous(server_momentum(local_delta, server_update, client_weighting), max_staleness)
 
 
+@named
 def autofedgm_staged(
   *,
   client_learning_rate: float | Schedule,
-  stages: Sequence[Stage] | str = "stages_from(1000, 3, 1.0, 0.7, 0.9)",
+  stages: Sequence[MomentumStage] | str = "stages_from(1000, 3, 1.0, 0.7, 0.9)",
   max_staleness: int = 10,
   client_weighting: str = "uniform",
 ) -> Algorithm:
   """Autonomous Multistage FedGM: the whole of Algorithm 4.
 
   Args:
-    client_learning_rate: η_l > 0, of the round in which a client starts.
-    stages: (rounds, η, β, ν) each, as in `fedgm_staged`.
-    max_staleness: τ ≥ 1, how many rounds ago a client may have started.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0 of the round in which a client starts, a number or a schedule. Required.
+    stages: a list of (rounds, η, β, ν), or text that spells one, as in `fedgm_staged`.
+    max_staleness: τ ≥ 1, the number of rounds that a client may arrive after its start; default 10.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range, or the stages break the order of eq. 3.
+
+  Example:
+    >>> autofedgm_staged(client_learning_rate=0.1, stages=[(100, 10.0, 0.7, 0.9)]).name
+    'autofedgm_staged'
   """
   eta, beta, nu = stage_schedules(stages)
   return autofedgm(
@@ -69,6 +98,7 @@ def autofedgm_staged(
   )
 
 
+@named
 def autofedavg(
   *,
   client_learning_rate: float | Schedule,
@@ -76,19 +106,30 @@ def autofedavg(
   max_staleness: int = 10,
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """Autonomous FedAvg, FedGM's baseline: no momentum, still dividing by K.
+  """Autonomous FedAvg, the baseline of FedGM, sec. 6.3: no momentum, but uploads are divided by K as well.
 
   Args:
-    client_learning_rate: η_l > 0, of the round in which a client starts.
-    server_learning_rate: η > 0; about K times FedAvg's, since uploads are divided by K.
-    max_staleness: τ ≥ 1, how many rounds ago a client may have started.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0 of the round in which a client starts, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; about K times FedAvg's, because uploads are divided
+      by K. Default 1.
+    max_staleness: τ ≥ 1, the number of rounds that a client may arrive after its start; default 10.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> autofedavg(client_learning_rate=0.1, server_learning_rate=10.0).name
+    'autofedavg'
   """
   local_delta = _normalised_delta(client_learning_rate)
   return asynchronous(averaging(local_delta, server_learning_rate, client_weighting), max_staleness)
 
 
-def _normalised_delta(client_learning_rate: float | Schedule):
+def _normalised_delta(client_learning_rate: float | Schedule) -> Callable[[Client, Tree], Tree]:
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
 
   def local_delta(client, x):

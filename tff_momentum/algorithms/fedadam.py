@@ -1,18 +1,22 @@
-"""FedAdam, and FedRMSProp as its case β₁ = 0 (Reddi et al. 2021, Algorithm 2).
+"""FedAdam, and FedRMSProp as its case β₁ = 0.
 
-client:  FedAvg's, with Δ = E[x − y] at the server
-server:  m ← β₁m + (1−β₁)Δ;   v ← β₂v + (1−β₂)Δ²
-         x ← x − η m/(√v + ε), with the new v, which starts at ε²
+Sashank J. Reddi et al., "Adaptive Federated Optimization", ICLR 2021, Algorithm 2.
+https://arxiv.org/abs/2003.00295
+
+    client:  FedAvg's;   Δ = E[x − y]
+    server:  m ← β₁m + (1−β₁)Δ;   v ← β₂v + (1−β₂)Δ²
+             x ← x − η m/(√v + ε), with the new v, which starts at ε²
 """
 
 import tensorflow as tf
 
 from tff_momentum import validation
-from tff_momentum.algorithm import Algorithm
+from tff_momentum.algorithm import Algorithm, named
 from tff_momentum.algorithms.adaptive import adaptive
 from tff_momentum.schedules import Schedule
 
 
+@named
 def fedadam(
   *,
   client_learning_rate: float | Schedule,
@@ -26,13 +30,23 @@ def fedadam(
   """FedAdam, without bias correction.
 
   Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    beta1: β₁ in [0, 1).
-    beta2: β₂ in [0, 1).
-    epsilon: ε > 0; the larger, the less adaptive.
-    v0: where v starts, ≥ 0; ε² unless given.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; default 0.01.
+    beta1: β₁ in [0, 1); default 0.9, as in the paper.
+    beta2: β₂ in [0, 1); default 0.99, as in the paper.
+    epsilon: ε > 0, the paper's τ; larger values adapt less. Default 0.001.
+    v0: the first value of v, at least 0; ε² by default.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedadam(client_learning_rate=0.1, server_learning_rate=0.03).name
+    'fedadam'
   """
   validation.number("beta2", beta2, at_least=0, below=1)
 
@@ -43,6 +57,7 @@ def fedadam(
   return adaptive(second_moment, rates, beta1, epsilon, v0, client_weighting)
 
 
+@named
 def fedrmsprop(
   *,
   client_learning_rate: float | Schedule,
@@ -52,15 +67,25 @@ def fedrmsprop(
   v0: float | None = None,
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """FedRMSProp: FedAdam without momentum.
+  """FedRMSProp: FedAdam without momentum. FedGBO uses it as a form of AdaptiveFedOpt.
 
   Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    beta2: β₂ in [0, 1).
-    epsilon: ε > 0; the larger, the less adaptive.
-    v0: where v starts, ≥ 0; ε² unless given.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; default 0.01.
+    beta2: β₂ in [0, 1); default 0.99.
+    epsilon: ε > 0, the paper's τ; larger values adapt less. Default 0.001.
+    v0: the first value of v, at least 0; ε² by default.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedrmsprop(client_learning_rate=0.1).name
+    'fedrmsprop'
   """
   return fedadam(
     client_learning_rate=client_learning_rate,

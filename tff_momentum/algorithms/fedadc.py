@@ -1,26 +1,31 @@
-"""FedADC (Ozfatura et al. 2021): the server's momentum, spread over the local steps.
+"""FedADC: the server's momentum, spread over the local steps.
 
-heavy ball:  y ← y − η_l (g(y; b) + β_l m/K_i), from y = x
-look-ahead:  ŷ = y − η_l β_l m/K_i;   y ← ŷ − η_l g(ŷ; b)      (`nesterov`)
-server:      m ← E[Δ]/η_l + (β − β_l) m, Δ = x − y;   x ← x − η η_l m
+Emre Ozfatura, Kerem Ozfatura, Deniz Gündüz, "FedADC: Accelerated Federated Learning with Drift Control",
+ISIT 2021. https://arxiv.org/abs/2012.09102
+
+    heavy ball:  y ← y − η_l (g(y; b) + β_l m/K_i), from y = x
+    look-ahead:  ŷ = y − η_l β_l m/K_i;   y ← ŷ − η_l g(ŷ; b)      (`nesterov`)
+    server:      m ← E[Δ]/η_l + (β − β_l) m, Δ = x − y;   x ← x − η η_l m
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import trees, validation
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.trees import Tree
 
 
 class ServerState(NamedTuple):
   """The model and the momentum, in the units of a gradient; both are sent to the clients."""
 
-  x: Any
-  m: Any
+  x: Tree
+  m: Tree
 
 
+@named
 def fedadc(
   *,
   client_learning_rate: float | Schedule,
@@ -33,12 +38,23 @@ def fedadc(
   """FedADC.
 
   Args:
-    client_learning_rate: η_l > 0.
-    beta: β in [0, 1), the momentum of a whole round.
-    beta_l: β_l in [0, 1), how much of it the clients apply; 0 is FedAvgM.
-    nesterov: whether the gradient is taken after the momentum's part of the step (look-ahead).
-    server_learning_rate: η > 0.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    beta: β in [0, 1), the momentum of a whole round; default 0.9.
+    beta_l: β_l in [0, 1), the part of it that the clients apply; 0 is FedAvgM. Default 0.9.
+    nesterov: whether clients take the gradient after the momentum's part of the step (look-ahead); default
+      False.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedadc(client_learning_rate=0.1, nesterov=True).name
+    'fedadc'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   eta = schedule("server_learning_rate", server_learning_rate, above=0)

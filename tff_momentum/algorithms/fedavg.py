@@ -1,34 +1,52 @@
-"""Federated averaging (McMahan et al. 2017), and what differs from it at the clients alone.
+"""FedAvg and FedProx: the server averages what clients reach by local SGD.
 
-client:  fedavg   y ← y − η_l g(y; b), from y = x
-         fedprox  y ← y − η_l (g(y; b) + μ(y − x))
-         Δ = x − y
-server:  x ← x − η E[Δ]
+H. Brendan McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
+AISTATS 2017, Algorithm 1 (FedAvg). https://arxiv.org/abs/1602.05629
+Tian Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020, Algorithm 2 (FedProx).
+https://arxiv.org/abs/1812.06127
+
+    client:  fedavg   y ← y − η_l g(y; b), from y = x
+             fedprox  y ← y − η_l (g(y; b) + μ(y − x)), from y = x
+             Δ = x − y
+    server:  x ← x − η E[Δ]
+
+Deviations: the server learning rate η is not in the papers; η = 1 averages the models as they do.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
 from tff_momentum import trees
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.client import Client
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.trees import Tree
 
 
+@named
 def fedavg(
   *,
   client_learning_rate: float | Schedule,
   server_learning_rate: float | Schedule = 1.0,
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """FedAvg; with η = 1 the server averages the models, with any η it is "two-sided" FedSGD.
+  """FedAvg. With η = 1 the server averages the models; any other η makes it "two-sided" (FedGM, Algorithm 1).
 
   Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedavg(client_learning_rate=0.1).name
+    'fedavg'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
 
@@ -38,6 +56,7 @@ def fedavg(
   return averaging(local_delta, server_learning_rate, client_weighting)
 
 
+@named
 def fedprox(
   *,
   client_learning_rate: float | Schedule,
@@ -45,13 +64,24 @@ def fedprox(
   server_learning_rate: float | Schedule = 1.0,
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """FedProx (Li et al. 2020): each client is pulled back to the model that it was given.
+  """FedProx: a proximal term pulls each client towards the model that it received.
 
   Args:
-    client_learning_rate: η_l > 0.
-    mu: μ ≥ 0; GHBM's authors tune it over 0.1, 0.01 and 0.001.
-    server_learning_rate: η > 0.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    mu: μ ≥ 0, the weight of the proximal term; 0 is FedAvg. Default 0.01, from the grid 0.1, 0.01, 0.001 of
+      GHBM, Table 6.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedprox(client_learning_rate=0.1, mu=0.1).name
+    'fedprox'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   mu = schedule("mu", mu, at_least=0)
@@ -68,11 +98,11 @@ def fedprox(
 
 
 def averaging(
-  local_delta: Callable[[Client, Any], Any],
+  local_delta: Callable[[Client, Tree], Tree],
   server_learning_rate: float | Schedule,
   client_weighting: str,
 ) -> Algorithm:
-  """The clients upload Δ = local_delta(client, x), and the server steps along its mean."""
+  """FedAvg's server: clients upload Δ = local_delta(client, x), and the server steps along its mean."""
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
 
   def client_update(client, x, state):
@@ -89,8 +119,8 @@ def averaging(
   )
 
 
-def sgd_delta(client: Client, x: Any, learning_rate: tf.Tensor) -> Any:
-  """Δ = x − y after plain local SGD from x: the client half of every server-step algorithm."""
+def sgd_delta(client: Client, x: Tree, learning_rate: tf.Tensor) -> Tree:
+  """Returns Δ = x − y after plain local SGD from x, the client half of every server-step algorithm."""
 
   def step(y, grad):
     return trees.map(lambda y, g: y - learning_rate * g, y, grad(y))

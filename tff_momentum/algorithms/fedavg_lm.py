@@ -1,22 +1,25 @@
-"""Local momentum: FedAvg-lm and FedAvg-glm, which FedGLOMO's authors compare with.
+"""FedAvg-lm and FedAvg-glm: momentum in the local steps, and for glm at the server as well.
 
-client:      v ← β_l v + g(y; b);  y ← y − η_l v, from y = x and v = 0 in every round;  Δ = x − y
-fedavg_lm:   x ← x − η E[Δ]
-fedavg_glm:  m ← βm + E[Δ];  x ← x − ηm
+Rudrajit Das et al., "Faster Non-Convex Federated Learning via Global and Local Momentum", UAI 2022, section
+6, where both are baselines of FedGLOMO. https://arxiv.org/abs/2012.04061
+
+    client:      v ← β_l v + g(y; b);   y ← y − η_l v, from y = x and v = 0 in every round;   Δ = x − y
+    fedavg_lm:   x ← x − η E[Δ]
+    fedavg_glm:  m ← βm + E[Δ];   x ← x − ηm
 """
-
-from typing import Any
 
 import tensorflow as tf
 
 from tff_momentum import trees
-from tff_momentum.algorithm import Algorithm
+from tff_momentum.algorithm import Algorithm, named
 from tff_momentum.algorithms.fedavg import averaging
-from tff_momentum.algorithms.fedgm import heavy_ball, server_momentum
+from tff_momentum.algorithms.fedavgm import heavy_ball, server_momentum
 from tff_momentum.client import Client
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.trees import Tree
 
 
+@named
 def fedavg_lm(
   *,
   client_learning_rate: float | Schedule,
@@ -27,10 +30,20 @@ def fedavg_lm(
   """FedAvg with momentum at the clients.
 
   Args:
-    client_learning_rate: η_l > 0.
-    beta_l: β_l in [0, 1).
-    server_learning_rate: η > 0.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    beta_l: β_l in [0, 1), the clients' momentum, which starts at zero in every round; default 0.9.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedavg_lm(client_learning_rate=0.1, beta_l=0.5).name
+    'fedavg_lm'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   beta_l = schedule("beta_l", beta_l, at_least=0, below=1)
@@ -41,6 +54,7 @@ def fedavg_lm(
   return averaging(local_delta, server_learning_rate, client_weighting)
 
 
+@named
 def fedavg_glm(
   *,
   client_learning_rate: float | Schedule,
@@ -52,11 +66,21 @@ def fedavg_glm(
   """FedAvg with momentum at the clients and at the server.
 
   Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    beta: β in [0, 1), at the server.
-    beta_l: β_l in [0, 1), at the clients, from zero in every round.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    beta: β in [0, 1), the server's momentum; default 0.9.
+    beta_l: β_l in [0, 1), the clients' momentum, which starts at zero in every round; default 0.9.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedavg_glm(client_learning_rate=0.1, beta=0.9).name
+    'fedavg_glm'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   beta_l = schedule("beta_l", beta_l, at_least=0, below=1)
@@ -76,8 +100,8 @@ def fedavg_glm(
   return server_momentum(local_delta, server_update, client_weighting, momentum)
 
 
-def momentum_delta(client: Client, x: Any, learning_rate: tf.Tensor, beta_l: tf.Tensor) -> Any:
-  """Δ = x − y after local SGD with momentum from x, the momentum starting at zero."""
+def momentum_delta(client: Client, x: Tree, learning_rate: tf.Tensor, beta_l: tf.Tensor) -> Tree:
+  """Returns Δ = x − y after local SGD with momentum from x; the momentum starts at zero."""
 
   def step(carry, grad):
     y, v = carry

@@ -1,36 +1,43 @@
-"""FedCM (Xu et al. 2021): the clients mix the server's last mean gradient into their steps.
+"""FedCM: clients mix the server's last mean gradient into every local step.
 
-client:  y ← y − η_l (α g(y; b) + (1−α) m), from y = x;  Δ = x − y
-server:  m ← E[Δ/(η_l K_i)];   x ← x − η E[Δ]
+Jing Xu, Sen Wang, Liwei Wang, Andrew Chi-Chih Yao, "FedCM: Federated Learning with Client-level Momentum",
+arXiv 2021, Algorithm 1. https://arxiv.org/abs/2106.10874
+Also known as FedAvg-M, with β for α: Ziheng Cheng et al., "Momentum Benefits Non-IID Federated Learning
+Simply and Provably", ICLR 2024. https://arxiv.org/abs/2306.16504
+
+    client:  y ← y − η_l (α g(y; b) + (1−α) m), from y = x;   Δ = x − y
+    server:  m ← E[Δ/(η_l K_i)];   x ← x − η E[Δ]
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import trees, wire_bytes
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.trees import Tree
 
 
 class ServerState(NamedTuple):
   """The model and the momentum, in the units of a gradient; both are sent to the clients."""
 
-  x: Any
-  m: Any
+  x: Tree
+  m: Tree
 
 
 class Upload(NamedTuple):
-  """Δ, and the mean step Δ/(η_l K_i): the server takes the mean of each.
+  """Δ and the mean step Δ/(η_l K_i); the server averages each.
 
-  A client sends Δ and the number K_i, from which the server has the second; only under an aggregation
-  that hides the single clients would both travel.
+  A client sends Δ and the number K_i, from which the server computes the mean step. Both would travel only
+  under an aggregation that hides single clients.
   """
 
-  delta: Any
-  mean_step: Any
+  delta: Tree
+  mean_step: Tree
 
 
+@named
 def fedcm(
   *,
   client_learning_rate: float | Schedule,
@@ -38,14 +45,24 @@ def fedcm(
   server_learning_rate: float | Schedule = 1.0,
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """FedCM.
+  """FedCM, also known as FedAvg-M.
 
   Args:
-    client_learning_rate: η_l > 0.
-    alpha: α in (0, 1], the share of the client's own gradient; 1 is FedAvg. GHBM's authors tune it over
-      0.05, 0.1 and 0.5.
-    server_learning_rate: η > 0.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    alpha: α in (0, 1], the weight of the client's own gradient; 1 is FedAvg. Default 0.1, from the grid 0.05,
+      0.1, 0.5 of GHBM, Table 6.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedcm(client_learning_rate=0.1, alpha=0.05).name
+    'fedcm'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   eta = schedule("server_learning_rate", server_learning_rate, above=0)

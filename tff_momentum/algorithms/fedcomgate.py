@@ -1,38 +1,44 @@
-"""FedCOMGATE (Haddadpour et al. 2021): gradient tracking with quantised uploads.
+"""FedCOMGATE: gradient tracking with quantised uploads.
+
+Farzin Haddadpour, Mohammad Mahdi Kamani, Aryan Mokhtari, Mehrdad Mahdavi, "Federated Learning with
+Compression: Unified Analysis and Sharp Guarantees", AISTATS 2021. https://arxiv.org/abs/2007.01154
 
     client:  y ← y − η_l (g(y; b) − δ_i), from y = x;   Q_i = Q((x − y)/η_l)
     server:  x ← x − η η_l E[Q_i]
     then, in a second exchange with the same cohort:   δ_i ← δ_i + Q_i/K_i − E[Q_j/K_j]
 
-Both terms of δ_i are the quantised ones and of one round: only then does Σ δ_i over the cohort stay
-what it was, and the fixed point the optimum. A client sends Q_i and K_i; what the mean is taken
-of are Q_i and Q_i/K_i, which the server forms of these.
+Both terms that change δ_i are quantised and of the same round. Otherwise the cohort's Σ δ_i would change and
+the fixed point would not be the optimum.
+
+Deviations: clients may differ in K_i. A client sends Q_i and K_i; the server averages Q_i and Q_i/K_i.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tff_momentum import trees
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.transforms import compression
+from tff_momentum.trees import Tree
 
 _COUNT_BYTES = 4  # K_i, a float32
 
 
 class Upload(NamedTuple):
-  """Q_i, and Q_i/K_i."""
+  """Q_i and Q_i/K_i."""
 
-  q: Any
-  q_per_step: Any
+  q: Tree
+  q_per_step: Tree
 
 
 class Between(NamedTuple):
-  """The state between the two exchanges: with what the clients are about to be told."""
+  """The state between the two exchanges: the model, and the mean that the clients will receive."""
 
-  x: Any
-  mean_q_per_step: Any
+  x: Tree
+  mean_q_per_step: Tree
 
 
+@named
 def fedcomgate(
   *,
   client_learning_rate: float | Schedule,
@@ -43,10 +49,20 @@ def fedcomgate(
   """FedCOMGATE.
 
   Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    bits: b ≥ 2 of QSGD, 32 for no compression; FedGLOMO's authors run it with 8 and 4.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    bits: b ≥ 2 bits of QSGD; 32 disables compression. Default 8; FedGLOMO, sec. 6, runs it with 8 and 4.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedcomgate(client_learning_rate=0.1, bits=4).name
+    'fedcomgate'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   eta = schedule("server_learning_rate", server_learning_rate, above=0)

@@ -1,30 +1,35 @@
-"""FedDyn (Acar et al. 2021): a dynamic regulariser at each client, its mean at the server.
+"""FedDyn: a dynamic regulariser at each client, and the mean of all at the server.
+
+Durmus Alp Emre Acar et al., "Federated Learning Based on Dynamic Regularization", ICLR 2021, Algorithm 1.
+https://arxiv.org/abs/2111.04263
 
     client:  y ← y − η_l (g(y; b) − g_i + α(y − x)), from y = x;   g_i ← g_i − α(y − x);   Δ = x − y
-    server:  h ← h + α (S/N) E[Δ];   x ← E[y] − h/α,  E[y] = x − E[Δ]
+    server:  h ← h + α (S/N) E[Δ];   x ← E[y] − h/α, with E[y] = x − E[Δ]
 
-h stays the mean of all g_i, those of clients never seen (0) included. Weighted by examples, client i
-uses α_i = α n̄/n_i (n̄ the mean count of examples) and the server's means stay uniform: h is then the mean
-of the g_i weighted by n_i, and the fixed point the optimum of the pooled loss.
+h stays the mean of all g_i, where clients never seen count as 0. Weighted by examples, client i uses
+α_i = α n̄/n_i (n̄ is the mean number of examples) and the server's means stay uniform: h is then the mean of
+the g_i weighted by n_i, and the fixed point is the optimum of the pooled loss.
 
 Deviations: the client sends Δ instead of y, so that compression and clipping see a small difference.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tff_momentum import trees, validation
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.algorithms.scaffold import population
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.trees import Tree
 
 
 class ServerState(NamedTuple):
   """The model and the mean of the clients' regularisers."""
 
-  x: Any
-  h: Any
+  x: Tree
+  h: Tree
 
 
+@named
 def feddyn(
   *,
   client_learning_rate: float | Schedule,
@@ -36,11 +41,21 @@ def feddyn(
   """FedDyn.
 
   Args:
-    client_learning_rate: η_l > 0.
-    num_clients: N, all clients there are.
-    alpha: α > 0; GHBM's authors tune it over 0.1, 0.01 and 0.001.
-    client_weighting: "uniform", or "num_examples" for the optimum of the pooled loss.
-    total_examples: what all clients hold together; needed when weighting by examples.
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    num_clients: N, the number of all clients. Required.
+    alpha: α > 0; default 0.1, from the grid 0.1, 0.01, 0.001 of GHBM, Table 6.
+    client_weighting: "uniform" (default), or "num_examples" for the optimum of the pooled loss.
+    total_examples: the examples of all clients together; required when weighting by examples.
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> feddyn(client_learning_rate=0.1, num_clients=100, alpha=0.01).name
+    'feddyn'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   validation.number("alpha", alpha, above=0)

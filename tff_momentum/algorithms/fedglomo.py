@@ -1,43 +1,48 @@
-"""FedGLOMO (Das et al. 2022, Algorithms 1 and 2): variance-reducing momentum at clients and server.
+"""FedGLOMO: variance-reducing momentum at the clients and at the server.
 
-client:  FedLOMO's walk from x gives Δ, and from x₋ (the last round's model) Δ̂, on the same batches
-server:  u ← βE[Q(Δ)] + (1−β)(u + E[Q(Δ − Δ̂)]), with β = 1 in the first round;   x ← x − u
+Rudrajit Das et al., "Faster Non-Convex Federated Learning via Global and Local Momentum", UAI 2022,
+Algorithms 1 and 2. https://arxiv.org/abs/2012.04061
+
+    client:  FedLOMO's steps from x give Δ, and from x₋ (last round's model) Δ̂, on the same batches
+    server:  u ← βE[Q(Δ)] + (1−β)(u + E[Q(Δ − Δ̂)]), with β = 1 in the first round;   x ← x − u
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import trees, validation
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.algorithms.fedlomo import FIRST_GRADIENTS, lomo_deltas
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.transforms import compression
+from tff_momentum.trees import Tree
 
 
 class ServerState(NamedTuple):
-  """The model, the last round's, the server's momentum, and whether a round has been."""
+  """The model, last round's model, the server's momentum, and whether a round has taken place."""
 
-  x: Any
-  x_minus: Any
-  u: Any
-  started: Any
+  x: Tree
+  x_minus: Tree
+  u: Tree
+  started: tf.Tensor
 
 
 class Message(NamedTuple):
-  """The model, and the last round's."""
+  """The model, and last round's model."""
 
-  x: Any
-  x_minus: Any
+  x: Tree
+  x_minus: Tree
 
 
 class Upload(NamedTuple):
   """Q(Δ) and Q(Δ − Δ̂)."""
 
-  delta: Any
-  change: Any
+  delta: Tree
+  change: Tree
 
 
+@named
 def fedglomo(
   *,
   client_learning_rate: float | Schedule,
@@ -46,14 +51,26 @@ def fedglomo(
   first_gradient: str = "full",
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """FedGLOMO: momentum at the clients and at the server.
+  """FedGLOMO.
 
   Args:
-    client_learning_rate: η_l > 0.
-    beta: β in (0, 1], the weight of this round alone; 1 is FedLOMO.
-    bits: b ≥ 2 of QSGD in each of the two messages, 32 for no compression; the authors use 4 and 2.
-    first_gradient: v₀ is the "full" gradient, or that of the first "batch", as the authors run it.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    beta: β in (0, 1], the weight of this round's update; 1 is FedLOMO. Default 0.2.
+    bits: b ≥ 2 bits of QSGD in each of the two messages; 32 disables compression. Default 4; the authors run
+      4 and 2.
+    first_gradient: v₀ is the "full" gradient (default, as printed) or that of the first "batch", as in the
+      authors' experiments.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedglomo(client_learning_rate=0.1, beta=0.5).name
+    'fedglomo'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   beta = schedule("beta", beta, above=0, at_most=1)

@@ -1,55 +1,21 @@
-"""Server momentum: FedAvgM (Hsu et al. 2019) and FedGM (On the Role of Server Momentum, eq. 2).
+"""FedGM and FedNAG: general momentum at the server.
 
-client:  FedAvg's, Δ = x − y
-fedavgm: m ← βm + E[Δ];                 x ← x − ηm
-fedgm:   d ← (1−β)E[Δ] + βd;            x ← x − η h,  h = (1−ν)E[Δ] + νd
-fednag:  fedgm with ν = β
+Jianhui Sun, Xidong Wu, Heng Huang, Aidong Zhang, "On the Role of Server Momentum in Federated Learning",
+AAAI 2024, Algorithm 2 and eq. 2. https://arxiv.org/abs/2312.12670
+
+    client:  FedAvg's;   Δ = x − y
+    fedgm:   d ← (1−β)E[Δ] + βd;   h = (1−ν)E[Δ] + νd;   x ← x − η h
+    fednag:  fedgm with ν = β
 """
 
-from typing import Any, NamedTuple
-
 from tff_momentum import trees
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import Algorithm, ServerUpdate, named
 from tff_momentum.algorithms.fedavg import sgd_delta
+from tff_momentum.algorithms.fedavgm import ServerState, server_momentum
 from tff_momentum.schedules import Schedule, schedule
 
 
-class ServerState(NamedTuple):
-  """The model and the server's momentum."""
-
-  x: Any
-  d: Any
-
-
-def fedavgm(
-  *,
-  client_learning_rate: float | Schedule,
-  server_learning_rate: float | Schedule = 1.0,
-  beta: float | Schedule = 0.9,
-  client_weighting: str = "uniform",
-) -> Algorithm:
-  """FedAvgM: heavy-ball momentum at the server.
-
-  Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    beta: β in [0, 1).
-    client_weighting: "uniform" or "num_examples".
-  """
-  eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
-
-  def local_delta(client, x):
-    return sgd_delta(client, x, eta_l(client.round))
-
-  server_update = heavy_ball(server_learning_rate, beta)
-  beta = schedule("beta", beta)
-
-  def momentum(state, t, steps):  # under a constant gradient m = E[Δ] + βm
-    return trees.per_step(trees.scale(1 - beta(t), state.d), eta_l(t), steps)
-
-  return server_momentum(local_delta, server_update, client_weighting, momentum)
-
-
+@named
 def fedgm(
   *,
   client_learning_rate: float | Schedule,
@@ -61,11 +27,22 @@ def fedgm(
   """FedGM with one set of (η, β, ν), or with schedules of them.
 
   Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    beta: β in [0, 1).
-    nu: ν; 0 is FedAvg, 1 is FedAvgM with η(1−β), β is FedNAG. Outside [0, 1] for some PID and ASGD.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; default 1. FedGM, sec. 6.1, searches 0.5 to 5.
+    beta: β in [0, 1); default 0.9, from the paper's grid 0.7, 0.9, 0.95.
+    nu: ν; default 0.9, from the same grid. 0 is FedAvg, 1 is FedAvgM with rate η(1−β), β is FedNAG; some PID
+      and ASGD schemes have ν outside [0, 1].
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedgm(client_learning_rate=0.1, beta=0.9, nu=0.7).name
+    'fedgm'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
 
@@ -79,6 +56,7 @@ def fedgm(
   return server_momentum(local_delta, server_update, client_weighting, momentum)
 
 
+@named
 def fednag(
   *,
   client_learning_rate: float | Schedule,
@@ -86,13 +64,27 @@ def fednag(
   beta: float | Schedule = 0.9,
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """FedNAG: Nesterov's accelerated gradient at the server.
+  """FedNAG (FedGM, sec. 3): Nesterov's accelerated gradient at the server.
+
+  DiLoCo's outer step is the same with other rates: SGD with Nesterov momentum μ and learning rate γ is
+  `fednag` with β = μ and η = γ/(1−μ). DiLoCo's γ = 0.7, μ = 0.9 is `server_learning_rate=7, beta=0.9`
+  (Arthur Douillard et al., "DiLoCo", arXiv 2023, https://arxiv.org/abs/2311.08105).
 
   Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    beta: β in [0, 1).
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    beta: β in [0, 1); default 0.9.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fednag(client_learning_rate=0.1, server_learning_rate=7.0, beta=0.9).name
+    'fednag'
   """
   return fedgm(
     client_learning_rate=client_learning_rate,
@@ -103,22 +95,9 @@ def fednag(
   )
 
 
-def heavy_ball(server_learning_rate: float | Schedule, beta: float | Schedule) -> Any:
-  """FedAvgM's server update: m ← βm + E[Δ], x ← x − ηm."""
-  eta = schedule("server_learning_rate", server_learning_rate, above=0)
-  beta = schedule("beta", beta, at_least=0, below=1)
-
-  def server_update(state, delta, info):
-    b = beta(info.round)
-    m = trees.map(lambda m, d: b * m + d, state.d, delta)
-    return ServerState(trees.map(lambda x, m: x - eta(info.round) * m, state.x, m), m)
-
-  return server_update
-
-
 def general_momentum(
   server_learning_rate: float | Schedule, beta: float | Schedule, nu: float | Schedule
-) -> Any:
+) -> ServerUpdate:
   """FedGM's server update: d ← (1−β)E[Δ] + βd, x ← x − η((1−ν)E[Δ] + νd)."""
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
   beta = schedule("beta", beta, at_least=0, below=1)
@@ -131,20 +110,3 @@ def general_momentum(
     return ServerState(trees.map(lambda x, h: x - eta(info.round) * h, state.x, h), d)
 
   return server_update
-
-
-def server_momentum(
-  local_delta: Any, server_update: Any, client_weighting: str, momentum: Any = None
-) -> Algorithm:
-  """The clients upload Δ = local_delta(client, x); the server keeps one direction (`momentum`)."""
-
-  def client_update(client, x, state):
-    return Update(upload=local_delta(client, x))
-
-  return Algorithm(
-    init_server=lambda x: ServerState(x, trees.zeros_like(x)),
-    exchanges=(Exchange(lambda state, t: state.x, client_update, server_update),),
-    model=lambda state: state.x,
-    client_weighting=client_weighting,
-    momentum=momentum,
-  )

@@ -1,27 +1,32 @@
-"""FedLOMO (Das et al. 2022, Algorithms 4 and 5): variance-reducing momentum at the clients.
+"""FedLOMO: variance-reducing momentum at the clients.
 
-    client:  v₀ = G_i(x);   v ← g(y; b) + v − g(y₋; b), y₋ the iterate before, both on one batch
+Rudrajit Das et al., "Faster Non-Convex Federated Learning via Global and Local Momentum", UAI 2022,
+Algorithms 4 and 5 (appendix F). https://arxiv.org/abs/2012.04061
+
+    client:  v₀ = G_i(x);   v ← g(y; b) + v − g(y₋; b), with y₋ the iterate before, both on one batch
              y ← y − η_l v, from y = x;   Δ = x − y
     server:  x ← x − E[Q(Δ)]
 
-K_i steps in all. The first goes along v₀; its batch only matters with `first_gradient="batch"`, where
-v₀ = g(x; b). A data set in the same order every round would then start every round with one batch.
+The client takes K_i steps, the first along v₀. The first batch matters only with `first_gradient="batch"`,
+where v₀ = g(x; b); a data set in a fixed order would then start every round with the same batch.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import trees, validation
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.client import Client
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.transforms import compression
+from tff_momentum.trees import Tree
 
 FIRST_GRADIENTS = ("full", "batch")
 
 
+@named
 def fedlomo(
   *,
   client_learning_rate: float | Schedule,
@@ -29,13 +34,24 @@ def fedlomo(
   first_gradient: str = "full",
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """FedLOMO: the local momentum alone.
+  """FedLOMO.
 
   Args:
-    client_learning_rate: η_l > 0.
-    bits: b ≥ 2 of QSGD, 32 for no compression; the authors use 8 and 4.
-    first_gradient: v₀ is the "full" gradient, or that of the first "batch", as the authors run it.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    bits: b ≥ 2 bits of QSGD; 32 disables compression. Default 8; the authors run 8 and 4.
+    first_gradient: v₀ is the "full" gradient (default, as printed) or that of the first "batch", as in the
+      authors' experiments.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedlomo(client_learning_rate=0.1, bits=4).name
+    'fedlomo'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   validation.one_of("first_gradient", first_gradient, FIRST_GRADIENTS)
@@ -56,17 +72,24 @@ def fedlomo(
 
 
 class _Walk(NamedTuple):
-  """A trajectory: the iterate, the one before, and the momentum."""
+  """A local trajectory: the iterate, the iterate before, and the momentum."""
 
-  y: Any
-  y_minus: Any
-  v: Any
+  y: Tree
+  y_minus: Tree
+  v: Tree
 
 
 def lomo_deltas(
-  client: Client, points: Sequence[Any], lr: tf.Tensor, first_gradient: str
-) -> list[Any]:
-  """Δ = y₀ − y of a trajectory from each of the points, all in lock step on the same batches."""
+  client: Client, points: Sequence[Tree], lr: tf.Tensor, first_gradient: str
+) -> list[Tree]:
+  """Returns Δ = y₀ − y of one trajectory from each point, all on the same batches.
+
+  Args:
+    client: the client that trains.
+    points: the starting points y₀.
+    lr: η_l.
+    first_gradient: one of `FIRST_GRADIENTS`.
+  """
   if first_gradient == "full":
     full = client.full_gradient(*points)
     starts = list(full) if len(points) > 1 else [full]

@@ -1,9 +1,13 @@
-"""FedMAX (Chen et al. 2020): FedAvg on a loss that keeps the penultimate activations a spread out.
+"""FedMAX: FedAvg with a penalty that keeps the penultimate activations a spread out.
 
-    loss + α KL(softmax(a) ‖ uniform)    direction "forward", as the paper has it
-    loss + α KL(uniform ‖ softmax(a))    direction "reverse", what the authors' code computes
+Wei Chen, Kartikeya Bhardwaj, Radu Marculescu, "FedMAX: Mitigating Activation Divergence for Accurate and
+Communication-Efficient Federated Learning", ECML PKDD 2020. https://arxiv.org/abs/2004.03657
 
-Both are means over the examples of the batch. Only the gradient changes: server and bytes are FedAvg's.
+    loss + α KL(softmax(a) ‖ uniform)    direction "forward", as the paper writes it
+    loss + α KL(uniform ‖ softmax(a))    direction "reverse", as the authors' code computes it
+
+Both divergences are means over the examples of the batch. Only the gradient changes; the server's step and
+the bytes are FedAvg's.
 """
 
 import dataclasses
@@ -12,12 +16,13 @@ import math
 import tensorflow as tf
 
 from tff_momentum import validation
-from tff_momentum.algorithm import Algorithm
+from tff_momentum.algorithm import Algorithm, named
 from tff_momentum.algorithms.fedavg import fedavg
 from tff_momentum.models.model import Model
 from tff_momentum.schedules import Schedule
 
 
+@named
 def fedmax(
   *,
   client_learning_rate: float | Schedule,
@@ -26,14 +31,24 @@ def fedmax(
   server_learning_rate: float | Schedule = 1.0,
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """FedMAX; the model must name its penultimate layer.
+  """FedMAX. The model must name its penultimate layer.
 
   Args:
-    client_learning_rate: η_l > 0.
-    alpha: α ≥ 0, the weight of the penalty; 0 is FedAvg.
-    direction: "forward" or "reverse", which of the two divergences.
-    server_learning_rate: η > 0.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    alpha: α ≥ 0, the weight of the penalty; 0 is FedAvg. Default 0.1.
+    direction: "forward" (default) or "reverse", which of the two divergences.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm. Building a process from it raises ValueError if the model names no penultimate layer.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedmax(client_learning_rate=0.1, alpha=0.5).name
+    'fedmax'
   """
   validation.number("alpha", alpha, at_least=0)
   divergence = DIVERGENCES[validation.one_of("direction", direction, tuple(DIVERGENCES))]
@@ -55,13 +70,13 @@ def fedmax(
 
 
 def forward_divergence(activations: tf.Tensor) -> tf.Tensor:
-  """KL(p ‖ uniform) = Σ p log p + log n with p = softmax(a), a mean over all but the last dimension."""
+  """KL(p ‖ uniform) = Σ p log p + log n with p = softmax(a), averaged over all dimensions but the last."""
   log_p = tf.nn.log_softmax(activations)
   return tf.reduce_mean(tf.reduce_sum(tf.exp(log_p) * log_p, axis=-1)) + _log_size(activations)
 
 
 def reverse_divergence(activations: tf.Tensor) -> tf.Tensor:
-  """KL(uniform ‖ p) = −log n − (1/n) Σ log p with p = softmax(a), a mean in the same way."""
+  """KL(uniform ‖ p) = −log n − (1/n) Σ log p with p = softmax(a), averaged in the same way."""
   return -tf.reduce_mean(tf.nn.log_softmax(activations)) - _log_size(activations)
 
 

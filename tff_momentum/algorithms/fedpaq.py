@@ -1,15 +1,23 @@
-"""FedPAQ (Reisizadeh et al. 2020) and its momentum forms (FedGLOMO, section 6): quantised averaging.
+"""FedPAQ and its momentum forms: FedAvg, FedAvg-lm and FedAvg-glm with quantised uploads.
 
-fedpaq, fedpaq_lm, fedpaq_glm:  fedavg, fedavg_lm, fedavg_glm with Q(Δ) sent for Δ
+Amirhossein Reisizadeh et al., "FedPAQ: A Communication-Efficient Federated Learning Method with Periodic
+Averaging and Quantization", AISTATS 2020, Algorithm 1. https://arxiv.org/abs/1909.13014
+Rudrajit Das et al., "Faster Non-Convex Federated Learning via Global and Local Momentum", UAI 2022, section 6
+(FedPAQ-lm, FedPAQ-glm). https://arxiv.org/abs/2012.04061
+
+    fedpaq, fedpaq_lm, fedpaq_glm:  fedavg, fedavg_lm, fedavg_glm with Q(Δ) for Δ
+
+Q is QSGD (https://arxiv.org/abs/1610.02132).
 """
 
-from tff_momentum.algorithm import Algorithm
+from tff_momentum.algorithm import Algorithm, named
 from tff_momentum.algorithms.fedavg import fedavg
 from tff_momentum.algorithms.fedavg_lm import fedavg_glm, fedavg_lm
 from tff_momentum.schedules import Schedule
 from tff_momentum.transforms.compression import compressed, qsgd
 
 
+@named
 def fedpaq(
   *,
   client_learning_rate: float | Schedule,
@@ -20,10 +28,20 @@ def fedpaq(
   """FedPAQ: FedAvg with quantised uploads.
 
   Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    bits: b ≥ 2 of QSGD, 32 for no compression; FedGLOMO's authors run it with 8 and 4.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    bits: b ≥ 2 bits of QSGD; 32 disables compression. Default 8; FedGLOMO, sec. 6, runs 8 and 4.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedpaq(client_learning_rate=0.1, bits=4).name
+    'fedpaq'
   """
   plain = fedavg(
     client_learning_rate=client_learning_rate,
@@ -33,6 +51,7 @@ def fedpaq(
   return compressed(plain, qsgd(bits))
 
 
+@named
 def fedpaq_lm(
   *,
   client_learning_rate: float | Schedule,
@@ -44,11 +63,21 @@ def fedpaq_lm(
   """FedPAQ with momentum at the clients.
 
   Args:
-    client_learning_rate: η_l > 0.
-    beta_l: β_l in [0, 1), the clients' momentum.
-    server_learning_rate: η > 0.
-    bits: b ≥ 2 of QSGD, 32 for no compression; FedGLOMO's authors run it with 8 and 4.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    beta_l: β_l in [0, 1), the clients' momentum; default 0.9.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    bits: b ≥ 2 bits of QSGD; 32 disables compression. Default 8; FedGLOMO, sec. 6, runs 8 and 4.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedpaq_lm(client_learning_rate=0.1, bits=4).name
+    'fedpaq_lm'
   """
   plain = fedavg_lm(
     client_learning_rate=client_learning_rate,
@@ -59,6 +88,7 @@ def fedpaq_lm(
   return compressed(plain, qsgd(bits))
 
 
+@named
 def fedpaq_glm(
   *,
   client_learning_rate: float | Schedule,
@@ -71,12 +101,22 @@ def fedpaq_glm(
   """FedPAQ with momentum at the clients and at the server.
 
   Args:
-    client_learning_rate: η_l > 0.
-    beta: β in [0, 1), the server's momentum.
-    beta_l: β_l in [0, 1), the clients' momentum.
-    server_learning_rate: η > 0.
-    bits: b ≥ 2 of QSGD, 32 for no compression; FedGLOMO's authors run it with 8 and 4.
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    beta: β in [0, 1), the server's momentum; default 0.9.
+    beta_l: β_l in [0, 1), the clients' momentum; default 0.9.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    bits: b ≥ 2 bits of QSGD; 32 disables compression. Default 8; FedGLOMO, sec. 6, runs 8 and 4.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedpaq_glm(client_learning_rate=0.1, bits=4).name
+    'fedpaq_glm'
   """
   plain = fedavg_glm(
     client_learning_rate=client_learning_rate,

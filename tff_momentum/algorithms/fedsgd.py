@@ -1,60 +1,83 @@
-"""FedSGD with any base optimizer: the centralised method, one full gradient from each client a round.
+"""FedSGD with any base optimizer: one full gradient from each client a round, no local steps.
 
-client:  G_i(x), the gradient over all its examples; no local steps
-server:  x ← x − η U(E[G], s);  s ← V(E[G], s)
-mvr:     m ← a E[G(x)] + (1−a)(m + E[G(x)] − E[G(x₋)]), with x₋ the model of the round before;
-         x ← x − η m; m starts at the first cohort's E[G(x⁰)]
+H. Brendan McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
+AISTATS 2017, section 2. https://arxiv.org/abs/1602.05629
+
+    client:  G_i(x), the gradient over all its examples
+    server:  x ← x − η U(E[G], s);   s ← V(E[G], s)
+
+With `mvr`, the momentum-based variance reduction of Cutkosky and Orabona, "Momentum-Based Variance Reduction
+in Non-Convex SGD", NeurIPS 2019 (https://arxiv.org/abs/1905.10018), clients also send their gradient at x₋,
+the model of the round before:
+
+    server:  m ← a E[G(x)] + (1−a)(m + E[G(x)] − E[G(x₋)]);   x ← x − η m
+
+m starts at the first cohort's E[G(x⁰)].
+
+Deviations: the paper has plain SGD; the base optimizers make `fedsgd` the centralised reference for Mime.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import call_syntax, trees, validation
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.optimizers import OPTIMIZERS, Optimizer, momentum_of
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.trees import Tree
 
 
 class ServerState(NamedTuple):
   """The model and the optimizer's statistics."""
 
-  x: Any
-  s: Any
+  x: Tree
+  s: Tree
 
 
 class MvrState(NamedTuple):
-  """The model, the one before it, and the momentum."""
+  """The model, the model of the round before, and the momentum."""
 
-  x: Any
-  x_minus: Any
-  m: Any
+  x: Tree
+  x_minus: Tree
+  m: Tree
 
 
 class Mvr(NamedTuple):
-  """Momentum-based variance reduction; it needs gradients at two points, so only `fedsgd` takes it."""
+  """Momentum-based variance reduction. It needs gradients at two points, so only `fedsgd` accepts it."""
 
   a: float
 
 
 def mvr(a: float = 0.1) -> Mvr:
-  """Variance reduction with a in [0, 1]; 1 is plain SGD."""
+  """Momentum-based variance reduction with a in [0, 1]; a = 1 is plain SGD."""
   return Mvr(validation.number("a", a, at_least=0, at_most=1))
 
 
+@named
 def fedsgd(
   *,
   server_learning_rate: float | Schedule = 1.0,
   optimizer: Optimizer | Mvr | str = "sgd",
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """FedSGD.
+  """FedSGD, the federated form of full-gradient descent with optimizer (U, V).
 
   Args:
-    server_learning_rate: η > 0.
-    optimizer: the base optimizer (U, V), or `mvr(a)`.
-    client_weighting: "uniform" or "num_examples".
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    optimizer: the base optimizer (U, V), or `mvr(a)`, as an object or as text; default "sgd".
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedsgd(server_learning_rate=0.5, optimizer="sgdm(0.9)").name
+    'fedsgd'
   """
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
   if isinstance(optimizer, str):

@@ -1,36 +1,41 @@
-"""Generalized heavy-ball momentum (Zaccone et al., Communication-Efficient ... GHBM, eq. 6).
+"""GHBM: generalized heavy-ball momentum over the last τ rounds.
 
-    download x and x − x₍τ₎, where x₍τ₎ is the model of τ rounds ago
-    client:  y ← y − η_l g(y; b) + β/(τ K_i) (x − x₍τ₎), from y = x;  Δ = x − y
+Riccardo Zaccone, Carlo Masone, Marco Ciccone, "Communication-Efficient Heterogeneous Federated Learning with
+Generalized Heavy-Ball Momentum", arXiv 2023, eq. 6. https://arxiv.org/abs/2311.18578
+
+    clients download x and x − x₍τ₎, where x₍τ₎ is the model of τ rounds ago
+    client:  y ← y − η_l g(y; b) + β/(τ K_i) (x − x₍τ₎), from y = x;   Δ = x − y
     server:  x ← x − η E[Δ]
 
-Deviations: eq. 4 read strictly takes x⁰ for the models before the first; the authors' code, and
-`early="zero"` here, have no momentum until τ rounds have passed.
+Deviations: eq. 4, read strictly, takes x⁰ for the models before the first. The authors' code, and
+`early="zero"` here, has no momentum until τ rounds have passed.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import trees, validation
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.trees import Tree
 
 
 class ServerState(NamedTuple):
-  """The model, and the packed ones of the last τ rounds, the oldest first."""
+  """The model, and the packed models of the last τ rounds, oldest first."""
 
-  x: Any
-  past: Any
+  x: Tree
+  past: Tree
 
 
 class Message(NamedTuple):
-  """The model, and how it moved in the last τ rounds."""
+  """The model, and its change over the last τ rounds."""
 
-  x: Any
-  moved: Any
+  x: Tree
+  moved: Tree
 
 
+@named
 def ghbm(
   *,
   client_learning_rate: float | Schedule,
@@ -43,12 +48,24 @@ def ghbm(
   """GHBM with a fixed τ.
 
   Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    beta: β in [0, 1].
-    tau: τ ≥ 1 rounds; near 1/C it covers all clients, 1 is classical momentum.
-    early: "zero" or "initial": what stands for x₍τ₎ before τ rounds have passed.
-    client_weighting: "num_examples", as the paper runs it, or "uniform".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    beta: β in [0, 1]; default 0.9, as in GHBM, Table 6.
+    tau: τ ≥ 1 rounds; 1 is classical momentum, and about 1/C covers all clients. Default 10, from the grid 5,
+      10, 20, 40 of GHBM, Table 6.
+    early: what stands for x − x₍τ₎ before τ rounds have passed: "zero" (default, the authors' code) or
+      "initial", which takes x⁰ for x₍τ₎ (eq. 4).
+    client_weighting: the weights of E[·], "num_examples" (default, as in the paper) or "uniform".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> ghbm(client_learning_rate=0.1, tau=5).name
+    'ghbm'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   eta = schedule("server_learning_rate", server_learning_rate, above=0)

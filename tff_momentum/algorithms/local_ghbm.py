@@ -1,30 +1,37 @@
-"""Local GHBM (Zaccone et al., Communication-Efficient ... GHBM, §3.4): GHBM without the second download.
+"""Local GHBM: GHBM without the second download, with clients that remember.
 
-A client remembers the model it was given when it last took part, τ_i rounds ago:
+Riccardo Zaccone, Carlo Masone, Marco Ciccone, "Communication-Efficient Heterogeneous Federated Learning with
+Generalized Heavy-Ball Momentum", arXiv 2023, section 3.4. https://arxiv.org/abs/2311.18578
 
-    client:  y ← y − η_l g(y; b) + β/(τ_i K_i) (x − the x it was given then), from y = x;  Δ = x − y
+A client keeps the model that it received in its last round, τ_i rounds ago:
+
+    client:  y ← y − η_l g(y; b) + β/(τ_i K_i) (x − x_i^last), from y = x;   x_i^last ← x;   Δ = x − y
     server:  x ← x − η E[Δ]
 
-Rounds count from 1 here, so that 0 is the start. `tau_scaling="participation"` has C = S/N for 1/τ_i.
+Rounds count from 1 here, so 0 means "never". A client has no momentum in its first round.
+
+Deviations: `tau_scaling="participation"` replaces 1/τ_i by C = S/N, as the authors' code does.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import trees, validation
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import Algorithm, ClientUpdate, Exchange, Update, named
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.trees import Tree
 
 
 class ClientState(NamedTuple):
-  """The model that the client goes by, and the round it is from (from 1; 0 before the first)."""
+  """The client's anchor model, and the round it is from (from 1; 0 before the first)."""
 
-  anchor: Any
-  t_i: Any
+  anchor: Tree
+  t_i: tf.Tensor
 
 
+@named
 def local_ghbm(
   *,
   client_learning_rate: float | Schedule,
@@ -34,15 +41,26 @@ def local_ghbm(
   participation: float | None = None,
   client_weighting: str = "num_examples",
 ) -> Algorithm:
-  """Local GHBM: the momentum is how the server's model moved since the client was last there.
+  """Local GHBM: the momentum is the server model's change since the client's last round.
 
   Args:
-    client_learning_rate: η_l > 0.
-    server_learning_rate: η > 0.
-    beta: β in [0, 1].
-    tau_scaling: "elapsed" divides by τ_i, "participation" multiplies by C as the authors' code does.
-    participation: C in (0, 1], clients per round over all clients; needed for that.
-    client_weighting: "num_examples", as the paper runs it, or "uniform".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; default 1.
+    beta: β in [0, 1]; default 0.9.
+    tau_scaling: "elapsed" (default, as printed) divides by τ_i; "participation" multiplies by C, as the
+      authors' code does.
+    participation: C in (0, 1], clients per round over all clients; required for "participation".
+    client_weighting: the weights of E[·], "num_examples" (default, as in the paper) or "uniform".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> local_ghbm(client_learning_rate=0.1, tau_scaling="participation", participation=0.1).name
+    'local_ghbm'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   beta = schedule("beta", beta, at_least=0, at_most=1)
@@ -63,8 +81,20 @@ def local_ghbm(
   return anchored(client_update, lambda x, seed: x, server_learning_rate, client_weighting)
 
 
-def anchored(client_update, first_anchor, server_learning_rate, client_weighting) -> Algorithm:
-  """FedAvg with clients that keep an anchor; a new client's is `first_anchor(x⁰, seed)`."""
+def anchored(
+  client_update: ClientUpdate,
+  first_anchor: Callable[[Tree, tf.Tensor], Tree],
+  server_learning_rate: float | Schedule,
+  client_weighting: str,
+) -> Algorithm:
+  """FedAvg with clients that keep an anchor model.
+
+  Args:
+    client_update: (client, x, `ClientState`) -> `Update` with Δ and the new client state.
+    first_anchor: (x⁰, seed) -> the anchor of a client that was never seen.
+    server_learning_rate: η > 0.
+    client_weighting: "uniform" or "num_examples".
+  """
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
 
   def server_update(x, delta, info):
@@ -79,8 +109,10 @@ def anchored(client_update, first_anchor, server_learning_rate, client_weighting
   )
 
 
-def inverse_tau(tau_scaling: str, participation: float | None) -> Callable[[Any], Any]:
-  """τ_i -> what stands for 1/τ_i."""
+def inverse_tau(
+  tau_scaling: str, participation: float | None
+) -> Callable[[tf.Tensor], tf.Tensor | float]:
+  """Returns the function τ_i -> 1/τ_i, or the constant C in its place."""
   validation.one_of("tau_scaling", tau_scaling, ("elapsed", "participation"))
   if participation is not None or tau_scaling == "participation":
     validation.number("participation", participation, above=0, at_most=1)

@@ -1,47 +1,64 @@
-"""MimeLite (Karimireddy et al. 2020, Algorithm 1) and MimeXlite (FedGBO's paper, section 5.2).
+"""MimeLite and MimeXlite: Mime without its correction, in one exchange.
 
-client:  y ← y − η_l U(g(y; b), s), from y = x, s still
-         uploads y and G_i(x) (mimelite), or y and g(x; b) of its first batch (mimexlite)
-server:  x ← E[y];   s ← V(E[uploaded gradient], s)
+Sai Praneeth Karimireddy et al., "Mime: Mimicking Centralized Stochastic Algorithms in Federated Learning",
+arXiv 2020, Algorithm 1 (MimeLite). https://arxiv.org/abs/2008.03606
+Jed Mills et al., "Accelerating Federated Learning with a Global Biased Optimiser", IEEE Transactions on
+Computers 2022, section 5.2 (MimeXlite). https://arxiv.org/abs/2108.09134
+
+    client:  y ← y − η_l U(g(y; b), s), from y = x, s fixed
+             uploads y and G_i(x) (mimelite), or y and g(x; b) of its first batch (mimexlite)
+    server:  x ← E[y];   s ← V(E[uploaded gradient], s)
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import trees
-from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.algorithm import Algorithm, ClientUpdate, Exchange, Update, named
 from tff_momentum.optimizers import Optimizer, momentum_of
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.trees import Tree
 
 
 class ServerState(NamedTuple):
   """The model and the optimizer's statistics; both are sent to the clients."""
 
-  x: Any
-  s: Any
+  x: Tree
+  s: Tree
 
 
 class Upload(NamedTuple):
   """A client's model and its gradient at x."""
 
-  y: Any
-  gradient: Any
+  y: Tree
+  gradient: Tree
 
 
+@named
 def mimelite(
   *,
   client_learning_rate: float | Schedule,
   optimizer: Optimizer | str = "sgdm(0.9)",
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """MimeLite: Mime without its correction, in one exchange.
+  """MimeLite with any base optimizer.
 
   Args:
-    client_learning_rate: η_l > 0.
-    optimizer: the base optimizer (U, V).
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    optimizer: the base optimizer (U, V), as an object or as text; default "sgdm(0.9)", not dampened.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> mimelite(client_learning_rate=0.1, optimizer="sgdm(0.95)").name
+    'mimelite'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   base = as_optimizer(optimizer)
@@ -57,18 +74,29 @@ def mimelite(
   return _mimelite(base, client_update, client_weighting)
 
 
+@named
 def mimexlite(
   *,
   client_learning_rate: float | Schedule,
   optimizer: Optimizer | str = "sgdm(0.9)",
   client_weighting: str = "uniform",
 ) -> Algorithm:
-  """MimeXlite: MimeLite without the pass for the full gradient.
+  """MimeXlite: MimeLite without the extra pass for the full gradient.
 
   Args:
-    client_learning_rate: η_l > 0.
-    optimizer: the base optimizer (U, V).
-    client_weighting: "uniform" or "num_examples".
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    optimizer: the base optimizer (U, V), as an object or as text; default "sgdm(0.9)", not dampened.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> mimexlite(client_learning_rate=0.1).name
+    'mimexlite'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   base = as_optimizer(optimizer)
@@ -88,7 +116,7 @@ def mimexlite(
   return _mimelite(base, client_update, client_weighting)
 
 
-def _mimelite(base: Optimizer, client_update: Any, client_weighting: str) -> Algorithm:
+def _mimelite(base: Optimizer, client_update: ClientUpdate, client_weighting: str) -> Algorithm:
   def server_update(state, mean, info):
     return ServerState(x=mean.y, s=base.track(mean.gradient, state.s))
 

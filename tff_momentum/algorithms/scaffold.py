@@ -1,35 +1,40 @@
-"""SCAFFOLD (Karimireddy et al. 2020, Algorithm 1): control variates at the server and at each client.
+"""SCAFFOLD: control variates at the server and at each client correct the local steps.
+
+Sai Praneeth Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", ICML
+2020, Algorithm 1. https://arxiv.org/abs/1910.06378
 
     client:  y ← y − η_l (g(y; b) − c_i + c), from y = x
              c_i⁺ = G_i(x)                          (option I)
-             c_i⁺ = (x − y)/(K_i η_l) − (c − c_i)   (option II)
+             c_i⁺ = c_i − c + (x − y)/(K_i η_l)     (option II)
     server:  x ← x + η E[y − x];   c ← c + (W/W_all) E[c_i⁺ − c_i]
 
-W/W_all is S/N, or the cohort's share of all examples when E[·] is weighted by examples; only so does c
+W/W_all is S/N, or the cohort's share of all examples when E[·] is weighted by examples; otherwise c would not
 stay the mean of all c_i.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tff_momentum import trees, validation
-from tff_momentum.algorithm import WEIGHTINGS, Algorithm, Exchange, Update
+from tff_momentum.algorithm import WEIGHTINGS, Algorithm, Exchange, Update, named
 from tff_momentum.schedules import Schedule, schedule
+from tff_momentum.trees import Tree
 
 
 class ServerState(NamedTuple):
   """The model and the server's control variate; both are sent to the clients."""
 
-  x: Any
-  c: Any
+  x: Tree
+  c: Tree
 
 
 class Upload(NamedTuple):
-  """How the client's model and its control variate moved."""
+  """The changes of the client's model and of its control variate."""
 
-  dy: Any
-  dc: Any
+  dy: Tree
+  dc: Tree
 
 
+@named
 def scaffold(
   *,
   client_learning_rate: float | Schedule,
@@ -42,12 +47,22 @@ def scaffold(
   """SCAFFOLD.
 
   Args:
-    client_learning_rate: η_l > 0.
-    num_clients: N, all clients there are.
-    server_learning_rate: η > 0.
-    option: "I" takes a full gradient for the new control variate, "II" reuses the local steps.
-    client_weighting: "uniform" or "num_examples".
-    total_examples: what all clients hold together; needed when weighting by examples.
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    num_clients: N, the number of all clients. Required.
+    server_learning_rate: η > 0, the paper's η_g, a number or a schedule; default 1.
+    option: "II" (default) reuses the local steps for the new control variate, "I" computes a full gradient.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+    total_examples: the examples of all clients together; required when weighting by examples.
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> scaffold(client_learning_rate=0.1, num_clients=100).name
+    'scaffold'
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
@@ -86,7 +101,11 @@ def scaffold(
 
 
 def population(num_clients: int, client_weighting: str, total_examples: int | None) -> float:
-  """W_all, the weight of all clients together: N, or all their examples."""
+  """Returns W_all, the weight of all clients together: N, or the number of all their examples.
+
+  Raises:
+    ValueError: an argument is out of its range, or weighting by examples lacks `total_examples`.
+  """
   validation.integer("num_clients", num_clients, at_least=1)
   validation.one_of("client_weighting", client_weighting, WEIGHTINGS)
   if client_weighting == "num_examples" or total_examples is not None:

@@ -1,0 +1,60 @@
+"""FedYogi: Yogi as the server's optimizer.
+
+Sashank J. Reddi et al., "Adaptive Federated Optimization", ICLR 2021, Algorithm 2.
+https://arxiv.org/abs/2003.00295
+
+    client:  FedAvg's;   Δ = E[x − y]
+    server:  m ← β₁m + (1−β₁)Δ;   v ← v − (1−β₂)Δ² sign(v − Δ²)
+             x ← x − η m/(√v + ε), with the new v, which starts at ε²
+
+v changes by at most (1−β₂)Δ² in a round, so it cannot collapse after one small update. No bias correction.
+"""
+
+import tensorflow as tf
+
+from tff_momentum import validation
+from tff_momentum.algorithm import Algorithm, named
+from tff_momentum.algorithms.adaptive import adaptive
+from tff_momentum.schedules import Schedule
+
+
+@named
+def fedyogi(
+  *,
+  client_learning_rate: float | Schedule,
+  server_learning_rate: float | Schedule = 0.01,
+  beta1: float = 0.9,
+  beta2: float = 0.99,
+  epsilon: float = 1e-3,
+  v0: float | None = None,
+  client_weighting: str = "uniform",
+) -> Algorithm:
+  """FedYogi.
+
+  Args:
+    client_learning_rate: η_l > 0, a number or a schedule. Required.
+    server_learning_rate: η > 0, a number or a schedule; default 0.01.
+    beta1: β₁ in [0, 1); default 0.9, as in the paper.
+    beta2: β₂ in [0, 1); default 0.99, as in the paper.
+    epsilon: ε > 0, the paper's τ; larger values adapt less. Default 0.001.
+    v0: the first value of v, at least 0; ε² by default.
+    client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
+
+  Returns:
+    The algorithm.
+
+  Raises:
+    ValueError: a hyperparameter is out of its range.
+
+  Example:
+    >>> fedyogi(client_learning_rate=0.1).name
+    'fedyogi'
+  """
+  validation.number("beta2", beta2, at_least=0, below=1)
+
+  def second_moment(v, delta):
+    square = tf.square(delta)
+    return v - (1 - beta2) * square * tf.sign(v - square)
+
+  rates = client_learning_rate, server_learning_rate
+  return adaptive(second_moment, rates, beta1, epsilon, v0, client_weighting)
