@@ -1,59 +1,109 @@
 #!/usr/bin/env python3
-"""Tries the papers' claims on real data that two cores can hold, and writes what was seen.
+"""Tests the papers' claims on experiments that fit on two CPU cores, and writes RESULTS.md.
 
-    python experiments/claims.py --data_dir=DIR       # all of them
-    python experiments/claims.py tau stages           # some; --list names them
-    python experiments/claims.py --quick              # two of them, a tenth of the rounds: does it work?
+    python experiments/claims.py --data_dir=DIR       # all claims
+    python experiments/claims.py tau stages           # some of them; --list shows the names
+    python experiments/claims.py --quick              # smoke test: two claims, a tenth of the rounds
 
-Learning rates are tuned on the same grid for every method with one seed, and judged on other seeds; grids,
-rounds and seeds are in experiments/claiming/. Every run is an ordinary run folder, so the same command goes
-on where it was interrupted. Writes RESULTS.md and its figures.
+Learning rates are tuned with one seed, on the same grid for every method, and evaluated with other seeds;
+grids, rounds and seeds are in experiments/claim_trials/. Each run has its own ordinary run folder, so the
+same command continues an interrupted session. Writes RESULTS.md and its figures.
 """
 
 import argparse
 import os
+import pathlib
 import sys
 
 if not __package__:  # run as a script: import from the project's root, not from this folder
   sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+from experiments.cli import errors, flags
+from experiments.cli.errors import UserError
+
+RESULTS = pathlib.Path(__file__).resolve().parent / "RESULTS.md"
+QUICK_NOTE = "**A smoke test with a tenth of the rounds: these are not results.**"
+FULL_NOTE = (
+  "`python experiments/claims.py --data_dir=DIR` runs everything and continues where it was "
+  "interrupted."
+)
+
 
 def main(argv: list[str]) -> int:
-  """Runs what is not there yet, judges, writes."""
-  parser = argparse.ArgumentParser(
-    prog="claims.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-  )
-  parser.add_argument("claims", nargs="*", metavar="CLAIM", help="which; default: all")
-  parser.add_argument("--data_dir", help="the data sets' folder; without it only what needs none")
-  parser.add_argument("--root_output_dir", default="runs/claims", help="where the runs are")
-  parser.add_argument(
-    "--output",
-    help="the page to write; default: experiments/RESULTS.md for all claims, else beside the runs",
-  )
-  parser.add_argument("--jobs", type=int, default=2, help="runs at once (2)")
-  parser.add_argument("--quick", action="store_true", help="two claims, a tenth of the rounds")
-  parser.add_argument("--list", action="store_true", help="name the claims, and stop")
-  asked = parser.parse_args(argv)
-  from experiments.claim_trials import protocol, registry
-  from experiments.cli import errors
-  from experiments.cli.errors import UserError
+  """Runs the missing experiments, evaluates the claims and writes the page; returns the exit code."""
+  arguments = parse(argv)
+  # Imports that take time come after the flags are parsed.
+  from experiments.claim_trials import registry, runner
 
-  if asked.list:
+  if arguments.list:
     print("\n".join(f"{c.name:18} {c.source:40} {c.statement}" for c in registry.CLAIMS.values()))
     return 0
   try:
-    for name in asked.claims:
+    for name in arguments.claims:
       errors.check_name("--claim", name, registry.CLAIMS)
-    if asked.jobs < 1:
-      raise UserError(f"--jobs must be at least 1; found {asked.jobs}.")
-    from experiments.claim_trials import trial
-
-    return trial.run(asked)
+    if arguments.jobs < 1:
+      raise UserError(f"--jobs must be at least 1; found {arguments.jobs}.")
+    return run(arguments)
   except UserError as error:
     errors.fail(str(error))
-  except protocol.Interrupted:
-    print("Interrupted; the same command goes on from here.")
+  except runner.Interrupted:
+    print("Interrupted; run the same command to continue.")
     return 130
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+  """Parses the command line."""
+  parser = argparse.ArgumentParser(
+    prog="claims.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument("claims", nargs="*", metavar="CLAIM", help="claims to test (default: all)")
+  parser.add_argument(
+    "--data_dir",
+    help="folder of the data sets; without it, only claims on embedded data are tested",
+  )
+  parser.add_argument("--root_output_dir", default="runs/claims", help="folder of the runs")
+  parser.add_argument(
+    "--output",
+    help="the page to write (default: experiments/RESULTS.md for all claims, else RESULTS.md in the "
+    "folder of the runs)",
+  )
+  parser.add_argument("--jobs", type=int, default=2, help="number of runs at the same time (2)")
+  parser.add_argument("--quick", action="store_true", help="two claims, a tenth of the rounds")
+  parser.add_argument("--list", action="store_true", help="list the claims and exit")
+  return parser.parse_args(argv)
+
+
+def run(arguments: argparse.Namespace) -> int:
+  """Runs the panels of all claims together, so that no run is repeated, and writes the page."""
+  from experiments.claim_trials import registry, results_page, runner
+
+  flags.define_flags()  # grids may vary them
+  names = arguments.claims or (registry.QUICK if arguments.quick else list(registry.CLAIMS))
+  chosen = [registry.CLAIMS[name] for name in names]
+  claims = [claim for claim in chosen if arguments.data_dir or not claim.needs_data]
+  for claim in chosen:
+    if claim not in claims:
+      print(f"{claim.name} needs real data: give --data_dir.")
+  folder = pathlib.Path(arguments.root_output_dir)
+  panels = [panel for claim in claims for panel in claim.panels]
+  if arguments.quick:
+    folder, panels = folder.with_name(folder.name + "_quick"), [runner.quick(p) for p in panels]
+  results = runner.run(panels, folder, arguments.data_dir, arguments.jobs)
+  is_complete = not arguments.claims and not arguments.quick
+  default = RESULTS if is_complete else folder / "RESULTS.md"
+  page = pathlib.Path(arguments.output) if arguments.output else default
+  missing = [] if arguments.quick else [c for c in registry.CLAIMS.values() if c not in claims]
+  hours = {panel.setting.name: _hours(folder, panel.setting.name) for panel in panels}
+  note = QUICK_NOTE if arguments.quick else FULL_NOTE
+  results_page.write(page, claims, missing, results, hours, note)
+  print(f"Results are in {page} and in the folder of figures beside it.")
+  return 0
+
+
+def _hours(folder: pathlib.Path, setting: str) -> float:
+  """The run time of a setting's runs, from the creation of config.json to that of summary.json."""
+  runs = folder.glob(f"*/{setting}.*/summary.json")
+  return sum(p.stat().st_mtime - (p.parent / "config.json").stat().st_mtime for p in runs) / 3600
 
 
 if __name__ == "__main__":

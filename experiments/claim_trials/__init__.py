@@ -1,1 +1,1 @@
-"""What `experiments/claims.py` is made of: the papers' claims, how they are tried, and what came of them."""
+"""The parts of `experiments/claims.py`: the papers' claims, their experiments, the results page."""

@@ -1,7 +1,7 @@
-"""Claims of the FedGM paper: general server momentum, in stages, and without waiting for anybody."""
+"""Claims of FedGM: general server momentum, staged momentum, and autonomous (asynchronous) clients."""
 
+from experiments.claim_trials.claim import Arm, Claim, Panel, TrialSetting
 from experiments.claim_trials.expectations import at_least, beats, sooner
-from experiments.claim_trials.protocol import Arm, Claim, Panel, TrialSetting
 
 MIXED = ("--alpha=0.5", "--client_learning_rate=0.1")
 SEEDS = (1, 2, 3, 4, 5)
@@ -15,12 +15,12 @@ SERVER = Panel(
   ),
   (
     Arm("FedAvg", "fedavg"),
-    # FedGM at ν = 1 is FedAvgM with η(1−β): so one grid of η is as fair to it as to FedGM.
+    # FedGM at ν = 1 is FedAvgM with η(1−β), so that one grid of η is fair to both.
     Arm("FedAvgM", "fedgm", ("--set=nu=1",), {"beta": ("0.7", "0.9")}),
     Arm("FedGM", "fedgm", (), MOMENTUM),
   ),
 )  # fmt: skip
-# the FedGM paper 6.2: η = 2, 1 and 0.5, one after the other, against each for the whole run.
+# FedGM, Section 6.2: η = 2, 1 and 0.5 in succession, against each of them for the whole run.
 STAGES = Panel(
   TrialSetting(
     "stages", "digits, α = 0.5", "digits",
@@ -37,7 +37,7 @@ STAGES = Panel(
 
 
 def _five(name: str, label: str, work: tuple[str, ...], rates: tuple[str, ...]) -> TrialSetting:
-  """Five clients a step of the server; ten seeds, none of which was seen when this was written."""
+  """Five clients per server step; ten seeds, none of which had been run when this was written."""
   return TrialSetting(
     name, f"digits, α = 0.5, {label}", "digits",
     (*MIXED, "--clients_per_round=5", "--rounds_per_eval=2", *work), rounds=150,
@@ -46,9 +46,9 @@ def _five(name: str, label: str, work: tuple[str, ...], rates: tuple[str, ...]) 
 
 
 def _autonomous(pause: int) -> Panel:
-  """Clients with log-normal speeds and pauses and one to nine steps; the server waits for nobody.
+  """Clients with log-normal speeds and pauses and one to nine local steps; the server never waits.
 
-  Updates are divided by their steps, so that η is about five times the synchronous one.
+  Updates are divided by their number of steps, so η is about five times the synchronous one.
   """
   work = ("--client_speed=lognormal(1, 0.5)", f"--think_time=lognormal({pause}, 1)",
           "--client_steps_law=uniform(1, 9)")  # fmt: skip
@@ -62,7 +62,7 @@ def _autonomous(pause: int) -> Panel:
 
 
 SHORT, LONG = _autonomous(30), _autonomous(100)
-IDEAL = Panel(  # everybody takes five steps, and nobody is late
+IDEAL = Panel(  # every client takes five steps and none is late
   _five("synchronous", "synchronous", ("--client_steps_law=constant(5)",), ("0.5", "1", "2")),
   (Arm("FedGM", "fedgm", (), MOMENTUM),),
 )
@@ -75,27 +75,28 @@ CLAIMS = (
     (SERVER,),
     (at_least(SERVER, "FedGM", "FedAvgM", 0.0), beats(SERVER, "FedAvgM", "FedAvg"),
      beats(SERVER, "FedGM", "FedAvg")),
-    checked="FedAvgM is FedGM at ν = 1, tested (`test_family_a`). In the first pass all three stood at the "
-    "end of the grid, η = 4; on the longer one FedAvg stays at 4 and does not learn at 8, while "
-    "momentum bears 8 and 16, and both leads have grown. FedAvgM is ahead in four of five seeds, and "
-    "its spread is the largest; it is at the end of the longer grid, too.",
+    checked="FedAvgM is FedGM with ν = 1, which is tested (`test_server_step`). In the first pass, all "
+    "three were at the end of the grid, η = 4. On the extended grid, FedAvg stays at 4 and does not "
+    "learn at 8, while the momentum methods tolerate 8 and 16, and both leads grew. FedAvgM is ahead in "
+    "four of five seeds and has the largest standard deviation; it is at the end of the extended grid as "
+    "well.",
     presets="fedgm/figure1",
   ),
   Claim(
     "stages",
-    "FedGM in stages beats every single stage.",
+    "Staged FedGM beats each of its stages used alone.",
     "FedGM, Figure 2",
     (STAGES,),
     tuple(beats(STAGES, "stages 2, 1, 0.5", f"η = {eta}") for eta in ("2", "1", "0.5")),
-    checked="Stages agree with the oracle, and give the paper’s 143 and 429 rounds (`test_family_a`). In "
-    "the paper η = 2 makes the curve fluctuate and falls behind; here it does not fluctuate, and η "
-    "= 4 is better still (see server_momentum), so that to lower it after 29 rounds can only cost. "
-    "The stages do beat the last stage’s η.",
+    checked="Stages agree with the oracle and give the paper’s 143 and 429 rounds (`test_server_step`). "
+    "In the paper, η = 2 makes the curve fluctuate and fall behind. Here it does not fluctuate, and η = "
+    "4 is better still (see server_momentum), so lowering η after 29 rounds can only hurt. The stages do "
+    "beat the last stage’s η used alone.",
     presets="fedgm/figure2",
   ),
   Claim(
     "autonomous",
-    "Autonomous FedGM beats Autonomous FedAvg and is near the ideal, synchronous FedGM.",
+    "Autonomous FedGM beats Autonomous FedAvg and is close to the ideal, synchronous FedGM.",
     "FedGM, Figure 1(c, d)",
     (SHORT, IDEAL, LONG, IDEAL),
     tuple(

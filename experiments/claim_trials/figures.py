@@ -1,6 +1,7 @@
-"""A figure for each claim: the papers' axes, a panel for each setting, bands over seeds."""
+"""A figure for each claim, with the paper's axes, a plot for each setting and bands over seeds."""
 
 import math
+from typing import Any
 
 import matplotlib as mpl
 
@@ -10,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from experiments.claim_trials.protocol import Arm, Claim, Panel, Results
+from experiments.claim_trials.claim import Arm, Claim, Panel, Results
 from experiments.reports import figures, measures, palette, result_tables
 
 COLUMNS = 3
@@ -27,7 +28,7 @@ SHOW = {
 
 
 def draw(claim: Claim, found: Results) -> plt.Figure:
-  """The claim's figure."""
+  """Draws the figure of a claim."""
   plots = _plots(claim)
   columns = min(COLUMNS, len(plots))
   rows = math.ceil(len(plots) / columns)
@@ -47,7 +48,7 @@ def draw(claim: Claim, found: Results) -> plt.Figure:
 
 
 def _plots(claim: Claim) -> list[tuple[str, list[Panel]]]:
-  """What is x, and the panels that are drawn into one plot."""
+  """The x axis of each plot, and the panels drawn into it."""
   plots: list[tuple[str, list[Panel]]] = []
   for panel, what in zip(claim.panels, claim.axes, strict=True):
     if what == "onto":
@@ -58,7 +59,7 @@ def _plots(claim: Claim) -> list[tuple[str, list[Panel]]]:
 
 
 def _curves(axes: Axes, panels: list[Panel], what: str, found: Results) -> None:
-  """The metric against what was spent; lines from other settings say so."""
+  """Draws the metric against the cost; the legend names the setting of lines from other panels."""
   metric = found.metric(panels[0])
   arms = tuple(arm for panel in panels for arm in panel.arms)
   ends = []
@@ -74,7 +75,7 @@ def _curves(axes: Axes, panels: list[Panel], what: str, found: Results) -> None:
     axes.plot(x, mean, markevery=0.2, markersize=5, label=figures.plain(arm.label + own), **look)
     axes.fill_between(x, mean - std, mean + std, color=look["color"], alpha=0.13, linewidth=0)
     ends.append(mean[len(mean) // 8 :])
-  if metric.larger_is_better and ends:  # the first steps from chance would take all the room
+  if metric.larger_is_better and ends:  # leave out the steep start
     low, high = min(end.min() for end in ends), max(end.max() for end in ends)
     axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
   elif ends:
@@ -89,7 +90,7 @@ def _curves(axes: Axes, panels: list[Panel], what: str, found: Results) -> None:
 
 
 def _levels(axes: Axes, claim: Claim, found: Results) -> None:
-  """Where each method ends, setting by setting."""
+  """Draws the final value of each method by setting."""
   arms = claim.panels[0].arms
   for arm in arms:
     spreads = [
@@ -106,8 +107,8 @@ def _levels(axes: Axes, claim: Claim, found: Results) -> None:
   axes.legend(loc="best", fontsize=9.5, handlelength=3)
 
 
-def _look(arms: tuple[Arm, ...], place: int) -> dict:
-  """The algorithm's own line, as in every report, unless two of the panel's would then look alike."""
+def _look(arms: tuple[Arm, ...], place: int) -> dict[str, Any]:
+  """The algorithm's line style of all reports, unless two methods of the plot would look alike."""
   own = [palette.style(arm.algo) for arm in arms]
   if len({style.colour for style in own}) == len(arms):
     style = own[place]

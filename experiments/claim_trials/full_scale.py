@@ -1,9 +1,9 @@
-"""What the papers' own settings would take: seconds of a client's round, times rounds and cohort.
+"""Estimates the cost of the papers' own settings: the time of one client's round × rounds × cohort.
 
-    python -m experiments.claim_trials.full_scale   # measures, and writes experiments/results/full_scale.json
+    python -m experiments.claim_trials.full_scale   # writes experiments/results/full_scale.json
 
-Each task, model and amount of local work of the presets is run for three rounds of two clients, one at a
-time, with synthetic data of the real sizes; the quicker of the last two rounds counts.
+For each task, model and amount of local work in the presets, three rounds of two clients are run, one client
+at a time, with synthetic data of the real size; the faster of the last two rounds counts.
 """
 
 import json
@@ -14,22 +14,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tasks
-from experiments.claim_trials.protocol import Claim
+from experiments.claim_trials.claim import Claim
 from experiments.cli import presets as preset_files
 from experiments.runs.reader import read_metrics
 from experiments.sweeps.forked_runs import ROOT, RUN
 
 MEASURED = ROOT / "experiments" / "results" / "full_scale.json"
-LONGEST = 600  # seconds that a measurement may take
+LONGEST = 600  # time limit of a measurement in seconds
 CLIENTS = 2
 WORK = ("num_clients", "client_epochs_per_round", "client_steps_per_round", "client_batch_size")
-# Images that a client has (164,172 of 1,262 photographers, 120,300 of 9,275), and that are trained on here.
+# Mean images per client (164,172 of 1,262 photographers; 120,300 of 9,275), and images trained on here.
 SAMPLED = {"gldv2": (130, 4), "inaturalist": (13, 4)}
-HEADER = "| presets | task, model | files | rounds | cohort | s per client | core hours a run |"
+HEADER = "| presets | task, model | files | rounds | cohort | s per client | core hours per run |"
 
 
 def section(claims: Sequence[Claim]) -> str:
-  """The table, for the presets that the claims name and that were measured."""
+  """The section of RESULTS.md for the measured presets of these claims; empty without measurements."""
   if not MEASURED.exists():
     return ""
   measured = json.loads(MEASURED.read_text(encoding="utf-8"))
@@ -51,20 +51,20 @@ def section(claims: Sequence[Claim]) -> str:
       rows.append(f"| {what} | {took} | {hours} |")
   return "\n\n".join(
     [
-      "## What the full scale would take",
-      "The papers' own settings are presets: `python experiments/sweep.py --preset=FOLDER`. Seconds of one "
-      "CPU core for one client's round, FedAvg, synthetic data of the real sizes (`python -m "
-      "experiments.claim_trials.full_scale`), times rounds and cohort. Two cores halve the hours; other "
-      "algorithms multiply them by up to three; every seed and every point of a grid is another run. "
-      "Clients of GLDv2 and iNaturalist trained on 4 images, and the time is scaled up to the 130 and 13 "
-      "that they have.",
+      "## Cost of the full-scale experiments",
+      "The papers' own settings are presets: `python experiments/sweep.py --preset=FOLDER`. The table gives "
+      "the CPU time of one client's round of FedAvg, in seconds on one core, with synthetic data of the real "
+      "size (measured by `python -m experiments.claim_trials.full_scale`), and the core hours of a run: that "
+      "time × rounds × cohort. Two cores halve the hours; other algorithms need up to three times as many; "
+      "every seed and every grid point is another run. Clients of GLDv2 and iNaturalist were trained on 4 "
+      "images, and the time was scaled up to the 130 and 13 images that they have on average.",
       "\n".join([HEADER, "|---" * HEADER.count(" |") + "|", *rows]) + "\n",
     ]
   )
 
 
 def main(folder: pathlib.Path) -> None:
-  """Measures every task and model of the presets that the claims name."""
+  """Measures every task, model and amount of local work in the claims' presets."""
   from experiments.claim_trials.registry import CLAIMS
 
   measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
@@ -79,7 +79,7 @@ def main(folder: pathlib.Path) -> None:
 
 
 def _kinds(folder: str) -> Iterator[tuple[str, dict[str, str], int]]:
-  """A folder's presets by their work: the first one (FedAvg if it is there), its flags, how many."""
+  """Groups a folder's presets by their work; yields the first (FedAvg if present), its flags, the count."""
   groups: dict[str, list[tuple[str, dict[str, str]]]] = {}
   for name in preset_files.names(folder):
     given = preset_files.by_name(preset_files.read(name))
@@ -94,7 +94,7 @@ def _label(given: dict[str, str]) -> str:
 
 
 def _work(given: dict[str, str]) -> str:
-  """What decides how long a client takes, as text."""
+  """The flags that determine the time of a client's round, as text."""
   return ", ".join([_label(given), *(f"{name}={given[name]}" for name in WORK if name in given)])
 
 
@@ -125,7 +125,7 @@ def _measure(name: str, given: dict[str, str], folder: pathlib.Path) -> dict[str
 
 
 def _defaults(task: str) -> dict[str, int]:
-  """What a task is run with where a preset says nothing."""
+  """The task's own rounds and cohort, for presets that do not set them."""
   defaults = tasks.load(task, seed=0, **tasks.info(task).synthetic_options).defaults
   return {name: getattr(defaults, name) for name in ("total_rounds", "clients_per_round")}
 

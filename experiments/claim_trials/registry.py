@@ -5,4 +5,4 @@ from experiments.claim_trials import fedgbo, fedglomo, fedgm, ghbm, scaffold
 CLAIMS = {
   claim.name: claim for paper in (ghbm, fedgbo, fedglomo, fedgm, scaffold) for claim in paper.CLAIMS
 }
-QUICK = ("first_round", "stages")  # what --quick tries
+QUICK = ("first_round", "stages")  # the claims that --quick tests

@@ -1,16 +1,16 @@
-"""Claims name what exists, are tuned and judged as the protocol says, and their page says what was seen."""
+"""Claims: their names exist, runs follow the protocol, expectations hold or fail, the page is up to date."""
 
+import re
 import subprocess
 import sys
 
 import pytest
 
-from experiments.claim_trials import expectations, protocol, results_page
-from experiments.claim_trials.protocol import Arm, Claim, Panel, Results, TrialSetting
+from experiments.claim_trials import expectations, full_scale, results_page, runner
+from experiments.claim_trials.claim import Arm, Claim, Panel, Results, TrialSetting
 from experiments.claim_trials.registry import CLAIMS, QUICK
 from experiments.cli import flags, presets
 from experiments.runs import reader
-from experiments.sweeps.search_space import runs_of
 from tests import ROOT
 from tests.helpers.report_runs import write_run
 
@@ -43,11 +43,9 @@ def results(tmp_path, a, b, **columns):
 def test_a_claim_names_methods_hyperparameters_and_presets_that_exist(claim):
   for panel in claim.panels:
     assert len(panel.setting.seeds) >= 3
-    assert protocol.TUNING_SEED not in panel.setting.seeds
+    assert runner.TUNING_SEED not in panel.setting.seeds
     for arm in panel.arms:
-      assert runs_of(
-        [protocol._with_seeds(protocol._search_space(panel.setting, arm, "data"), (0,))]
-      )
+      assert runner.tuning_runs(runner.search_space(panel.setting, arm, "data"))
   assert len(claim.axes) == len(claim.panels)
   assert presets.names(claim.presets)
 
@@ -55,7 +53,7 @@ def test_a_claim_names_methods_hyperparameters_and_presets_that_exist(claim):
 def test_methods_of_a_panel_share_the_setting_s_grid():
   for claim in CLAIMS.values():
     for panel in claim.panels:
-      spaces = [protocol._search_space(panel.setting, arm, "data") for arm in panel.arms]
+      spaces = [runner.search_space(panel.setting, arm, "data") for arm in panel.arms]
       for name, values in panel.setting.grid.items():
         assert all(
           grid.values == values for e in spaces for grid in e.grids if grid.name == name
@@ -63,32 +61,32 @@ def test_methods_of_a_panel_share_the_setting_s_grid():
 
 
 def test_to_beat_is_to_be_better_in_every_seed(tmp_path):
-  look = expectations.beats(PANEL, "A", "B")
-  assert look(results(tmp_path / "1", [0.9, 0.8, 0.7], [0.8, 0.7, 0.6])).seen
-  lost_one = look(results(tmp_path / "2", [0.9, 0.8, 0.5], [0.8, 0.7, 0.6]))
-  assert not lost_one.seen
+  test = expectations.beats(PANEL, "A", "B")
+  assert test(results(tmp_path / "1", [0.9, 0.8, 0.7], [0.8, 0.7, 0.6])).holds
+  lost_one = test(results(tmp_path / "2", [0.9, 0.8, 0.5], [0.8, 0.7, 0.6]))
+  assert not lost_one.holds
   assert "better in 2 of 3 seeds" in lost_one.text
-  assert not look(results(tmp_path / "3", [0.9] * 3, [0.9] * 3)).seen  # equal is not better
+  assert not test(results(tmp_path / "3", [0.9] * 3, [0.9] * 3)).holds  # equal is not better
 
 
 def test_at_least_allows_for_a_point(tmp_path):
-  look = expectations.at_least(PANEL, "A", "B")
-  assert look(results(tmp_path / "1", [0.895] * 3, [0.9] * 3)).seen
-  assert not look(results(tmp_path / "2", [0.85] * 3, [0.9] * 3)).seen
+  test = expectations.at_least(PANEL, "A", "B")
+  assert test(results(tmp_path / "1", [0.895] * 3, [0.9] * 3)).holds
+  assert not test(results(tmp_path / "2", [0.85] * 3, [0.9] * 3)).holds
 
 
 def test_sooner_needs_the_mean_and_most_seeds(tmp_path):
-  look = expectations.sooner(PANEL, "A", "B", 0.5)
-  assert look(results(tmp_path / "1", [0.9] * 3, [0.3] * 3)).seen
-  assert not look(results(tmp_path / "2", [0.9, 0.3, 0.3], [0.3, 0.9, 0.9])).seen
+  test = expectations.sooner(PANEL, "A", "B", 0.5)
+  assert test(results(tmp_path / "1", [0.9] * 3, [0.3] * 3)).holds
+  assert not test(results(tmp_path / "2", [0.9, 0.3, 0.3], [0.3, 0.9, 0.9])).holds
 
 
 def test_cost_is_counted_to_the_other_s_final_value(tmp_path):
   found = results(tmp_path, [0.9] * 3, [0.2] * 3)  # A is at 0.2 in round 2; so is B
-  assert not expectations.cheaper(PANEL, "A", "B", "bytes", 0.5)(found).seen
-  assert expectations.cheaper(PANEL, "A", "B", "bytes", 1.0)(found).seen
+  assert not expectations.cheaper(PANEL, "A", "B", "bytes", 0.5)(found).holds
+  assert expectations.cheaper(PANEL, "A", "B", "bytes", 1.0)(found).holds
   never = expectations.cheaper(PANEL, "B", "A", "bytes", 0.5)(found)
-  assert not never.seen
+  assert not never.holds
   assert "never reaches" in never.text
 
 
@@ -103,35 +101,48 @@ def test_the_page_gives_verdicts_numbers_and_figures(tmp_path):
   text = (tmp_path / "RESULTS.md").read_text()
   for part in ("holds in part", "✓", "✗", "80.0 ± 10", "results/demo.png", "claims.py demo",
                "the oracle", "client_learning_rate 0.1",
-               "| tau | GHBM, Figure 1 | not tried yet |"):  # fmt: skip
+               "| tau | GHBM, Figure 1 | not run yet |"):  # fmt: skip
     assert part in text
   assert (tmp_path / "results" / "demo.png").stat().st_size > 5000
 
 
-def test_a_try_out_is_short_and_keeps_the_protocol():
+def test_the_committed_page_has_the_text_of_the_claims_and_of_the_code():
+  """The page was made by long runs; its text follows the code without running them again."""
+  page = (ROOT / "experiments" / "RESULTS.md").read_text(encoding="utf-8")
+  for claim in CLAIMS.values():
+    assert f"> {claim.statement} ({claim.source})" in page, claim.name
+    assert f"![{claim.statement}](results/{claim.name}.png)" in page, claim.name
+    assert claim.checked in page, claim.name
+    assert f"| [{claim.name}](#{claim.name}) | {claim.source} |" in page
+  for part in re.split(r"\{[^}]*\}", results_page.INTRODUCTION):
+    assert part in page
+  assert full_scale.section(list(CLAIMS.values())).strip() in page
+
+
+def test_quick_panels_are_short_and_keep_the_seeds():
   for name in QUICK:
     for panel in CLAIMS[name].panels:
-      short = protocol.quick(panel).setting
+      short = runner.quick(panel).setting
       assert short.rounds <= panel.setting.rounds // 5
       assert short.seeds == panel.setting.seeds
       assert not panel.setting.needs_data
 
 
-def test_the_best_point_of_the_grid_is_taken_and_an_end_is_told(tmp_path):
-  space = protocol._search_space(PANEL.setting, PANEL.arms[0], None)
-  runs = runs_of([protocol._with_seeds(space, (0,))])
+def test_the_best_run_of_the_grid_is_chosen_and_the_end_of_a_grid_is_reported(tmp_path):
+  space = runner.search_space(PANEL.setting, PANEL.arms[0], None)
+  runs = runner.tuning_runs(space)
   for run, final in zip(runs, (0.5, 0.6, 0.7, 0.9), strict=True):
     write_run(tmp_path, "fedavg", [0.1, final, final], name=run.name)
-  best = protocol._best(tmp_path, runs)
+  best = runner.best(tmp_path, runs)
   assert best.values == {"client_learning_rate": "0.3"}
-  assert protocol._edges(space, best.values) == ["client_learning_rate"]
+  assert runner.edges(space, best.values) == ["client_learning_rate"]
 
 
 @pytest.mark.parametrize(
   ("arguments", "said"),
   [(["taw"], "did you mean tau"), (["--jobs=0"], "--jobs must be at least 1")],
 )
-def test_a_mistake_is_answered_with_a_sentence(arguments, said):
+def test_invalid_arguments_exit_with_one_sentence(arguments, said):
   done = subprocess.run(
     [sys.executable, "experiments/claims.py", *arguments], cwd=ROOT, capture_output=True, text=True
   )

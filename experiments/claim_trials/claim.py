@@ -1,0 +1,121 @@
+"""The vocabulary of claims: settings, methods, panels of methods, claims, and the results of their runs."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import tasks
+from experiments.reports import measures
+from experiments.runs.metric import Metric
+from experiments.runs.reader import Run
+
+RATES = ("0.01", "0.03", "0.1", "0.3")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialSetting:
+  """A task and how it is run.
+
+  Attributes:
+    name: the prefix of the runs' folders.
+    label: the name in figures and tables.
+    task: the task.
+    flags: the flags of every run, as `--name=value`.
+    rounds: the number of rounds.
+    grid: the values to tune for every method, by the name of a flag or hyperparameter.
+    seeds: the seeds of the runs that count as results.
+  """
+
+  name: str
+  label: str
+  task: str
+  flags: tuple[str, ...]
+  rounds: int
+  grid: Mapping[str, tuple[str, ...]] = dataclasses.field(
+    default_factory=lambda: {"client_learning_rate": RATES}
+  )
+  seeds: tuple[int, ...] = (1, 2, 3)
+
+  @property
+  def needs_data(self) -> bool:
+    """Whether the task reads a data set that is not embedded in this repository."""
+    return "data_dir" in tasks.info(self.task).options
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+  """A method: an algorithm, its fixed flags, and the values to tune in addition to the setting's grid."""
+
+  label: str
+  algo: str
+  flags: tuple[str, ...] = ()
+  grid: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+  """The methods that are compared in one setting."""
+
+  setting: TrialSetting
+  arms: tuple[Arm, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+  """Whether one part of a claim holds, and the numbers that show it."""
+
+  holds: bool
+  text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+  """A claim of a paper.
+
+  Attributes:
+    name: the name on the command line.
+    statement: the claim in one sentence.
+    source: the paper's figure or table.
+    panels: the experiments to run.
+    expected: the parts of the claim, each as a function of the results.
+    axes: the x axis of each panel's plot: rounds, bytes, upload, flops or virtual. `onto` draws the panel
+      into the previous plot; `levels` draws the final values of all panels.
+    checked: the checks behind a part that does not hold, and other caveats.
+    presets: the folder of the presets with the paper's own settings.
+  """
+
+  name: str
+  statement: str
+  source: str
+  panels: tuple[Panel, ...]
+  expected: tuple[Callable[["Results"], Finding], ...]
+  axes: tuple[str, ...] = ("rounds",)
+  checked: str = ""
+  presets: str = ""
+
+  @property
+  def needs_data(self) -> bool:
+    """Whether one of its settings needs a data set that is not embedded."""
+    return any(panel.setting.needs_data for panel in self.panels)
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+  """The results of panels, by (setting's name, method's label).
+
+  Attributes:
+    runs: one run per seed.
+    tuned: the tuned values, as text by name.
+    edges: the names of the tuned values that are at an end of their grid.
+  """
+
+  runs: Mapping[tuple[str, str], Sequence[Run]]
+  tuned: Mapping[tuple[str, str], Mapping[str, str]]
+  edges: Mapping[tuple[str, str], Sequence[str]]
+
+  def of(self, panel: Panel, label: str) -> Sequence[Run]:
+    """The runs of a method."""
+    return self.runs[panel.setting.name, label]
+
+  def metric(self, panel: Panel) -> Metric:
+    """The metric that compares a panel's methods."""
+    return measures.main_metric([run for arm in panel.arms for run in self.of(panel, arm.label)])
