@@ -1,9 +1,11 @@
-"""Federated CIFAR-100 from TFF: 500 clients by Pachinko allocation over the tree of labels."""
+"""CIFAR-100 from TFF: 500 clients by Pachinko allocation over the tree of labels (Reddi et al. 2021).
+
+Training images are cropped at random and flipped, test images are cropped in the middle, and each image is
+standardised.
+"""
 
 import functools
 import pathlib
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +18,7 @@ from tasks.models.classification import classifier
 from tasks.task import Defaults, Task
 from tff_momentum import validation
 
-MODELS: dict[str, Callable[..., Any]] = {
+MODELS: dict[str, images.BuildModel] = {
   "resnet18": deep.resnet18,
   "resnet20": deep.resnet20,
   "lenet": images.lenet,
@@ -34,16 +36,22 @@ def load(
   num_clients: int | None = None,
   max_examples_per_client: int | None = None,
 ) -> Task:
-  """Loads the task: random crops and flips for training, each image standardised (Reddi et al.).
+  """Loads the task.
 
   Args:
-    seed: of the initial weights, and of synthetic data.
-    model: resnet18 or resnet20 (group normalisation), lenet, or cnn_fedgbo (the FedGBO paper).
+    seed: seed of the initial weights and the synthetic data.
+    model: resnet18 or resnet20 (group normalisation), lenet, or cnn_fedgbo (FedGBO).
     data: real or synthetic.
-    data_dir: the folder with `tff/cifar100.sqlite`.
-    crop: side of the crops: 24 (Reddi et al.), 28 (the FedGBO paper), or 32 for whole images.
-    num_clients: only so many clients; any number of synthetic ones.
-    max_examples_per_client: only so many examples of each.
+    data_dir: the folder that contains `tff/cifar100.sqlite`.
+    crop: side of the crops: 24 (Reddi et al.), 28 (FedGBO), or 32 for whole images.
+    num_clients: keep only this many clients; synthetic data has any number.
+    max_examples_per_client: upper bound on a client's examples.
+
+  Returns:
+    The task.
+
+  Raises:
+    ValueError: an option is invalid, or (`DataError`) the data is missing or damaged.
   """
   validation.one_of("model", model, MODELS)
   validation.one_of("data", data, DATA)
@@ -60,11 +68,11 @@ def load(
   else:
     source = real(folders.root(data_dir), num_clients, max_examples_per_client)
 
-  def train(batch, seed):
+  def train(batch: augmentation.Batch, seed: tf.Tensor) -> augmentation.Batch:
     cut = augmentation.random_crop_and_flip(batch[0], crop, 0, seed)
     return augmentation.standardise_each(cut), batch[1]
 
-  def test(batch):
+  def test(batch: augmentation.Batch) -> augmentation.Batch:
     return augmentation.standardise_each(augmentation.central_crop(batch[0], crop)), batch[1]
 
   shape = (crop, crop, 3)
@@ -88,7 +96,7 @@ def load(
 
 
 def real(root: pathlib.Path, num_clients: int | None = None, limit: int | None = None) -> Source:
-  """The clients of TFF's file."""
+  """Returns the clients of TFF's file."""
   path = root / "tff" / "cifar100.sqlite"
   downloads.tff_database(path, sqlite.check)
   return tff_source(

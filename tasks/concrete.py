@@ -1,4 +1,4 @@
-"""Concrete's compressive strength from its eight ingredients: a CSV file of 1,030 mixtures (UCI)."""
+"""The compressive strength of concrete from eight ingredients: UCI's CSV file of 1,030 mixtures."""
 
 import csv
 import pathlib
@@ -25,12 +25,19 @@ def load(
   """Loads the task.
 
   Args:
-    seed: of the split and the initial weights.
-    num_clients: how many clients share the 824 training mixtures.
-    similarity: percentage of IID mixtures; at 0 clients hold neighbours in the order of the strength.
+    seed: seed of the split, the initial weights and the synthetic data.
+    num_clients: number of clients that share the 824 training mixtures.
+    similarity: percentage of IID mixtures; at 0, a client holds neighbours in the order of the strength.
     model: linear or mlp.
     data: real or synthetic.
-    data_dir: the folder with `concrete.csv` (columns between , or ; and the strength last), or the file.
+    data_dir: the folder that contains `concrete.csv`, or the file itself. The columns are separated by commas
+      or semicolons, and the strength comes last.
+
+  Returns:
+    The task.
+
+  Raises:
+    ValueError: an option is invalid, or (`DataError`) the data is missing or damaged.
   """
   validation.one_of("data", data, DATA)
   if data == "synthetic":
@@ -47,20 +54,26 @@ def load(
 
 
 def read_csv(path: pathlib.Path) -> np.ndarray:
-  """The numbers of a CSV file with a line of headings."""
+  """Reads the numbers of a CSV file with a header line.
+
+  Raises:
+    DataError: the file is missing, or has another format.
+  """
   if not path.exists():
-    raise folders.missing("concrete.csv", path, "this file is not downloaded; UCI has it")
+    raise folders.missing(
+      "concrete.csv", path, "it is not downloaded automatically; get it from UCI"
+    )
   folders.readable(path)
   try:
     lines = path.read_text(encoding="utf-8-sig").splitlines()
   except UnicodeDecodeError as error:
-    raise DataError(f"{path} is not UTF-8 text (byte {error.start}).") from error
+    raise DataError(f"{path} is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from error
   delimiter = ";" if ";" in lines[0] else ","
   rows = [row for row in csv.reader(lines[1:], delimiter=delimiter) if row]
   try:
     table = np.array([[float(cell.replace(",", ".")) for cell in row] for row in rows])
   except ValueError as error:
-    raise DataError(f"{path} should hold numbers under a line of headings ({error}).") from error
+    raise DataError(f"{path}: expected numbers below a header line ({error}).") from error
   if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < 2:
-    raise DataError(f"{path} should hold rows of features and a target; found {table.shape}.")
+    raise DataError(f"{path}: expected rows of features and a target; found {table.shape}.")
   return table

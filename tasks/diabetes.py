@@ -1,4 +1,4 @@
-"""Diabetes progression of 442 patients from ten measurements: real data that scikit-learn carries."""
+"""The progression of diabetes in 442 patients from ten measurements; scikit-learn ships the data."""
 
 from sklearn import datasets
 
@@ -12,10 +12,16 @@ def load(
   """Loads the task.
 
   Args:
-    seed: of the split and the initial weights.
-    num_clients: how many clients share the 354 training patients.
-    similarity: percentage of IID patients; at 0 clients hold neighbours in the order of the target.
+    seed: seed of the split and the initial weights.
+    num_clients: number of clients that share the 354 training patients.
+    similarity: percentage of IID patients; at 0, a client holds neighbours in the order of the target.
     model: linear or mlp.
+
+  Returns:
+    The task.
+
+  Raises:
+    ValueError: an option is invalid.
   """
   features, target = datasets.load_diabetes(return_X_y=True)
   return regression_task(

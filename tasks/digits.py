@@ -1,7 +1,6 @@
-"""Handwritten digits, 8×8 pixels: 1,797 real images that scikit-learn carries, split by label.
+"""Handwritten digits: 1,797 images of 8×8 pixels, which scikit-learn ships, with a Dirichlet label split.
 
-A fifth of each class, always the same, is the test set. The training images go to `num_clients` clients by
-`partition.dirichlet`.
+A fixed fifth of each class is the test set. `tasks.data.partitions.dirichlet` splits the other images.
 """
 
 import numpy as np
@@ -16,7 +15,7 @@ from tff_momentum import validation
 
 
 def mlp() -> "tf.keras.Model":
-  """One hidden layer of 64: 4,810 parameters."""
+  """One hidden layer of 64 units: 4,810 parameters."""
   return tf.keras.Sequential(
     [
       tf.keras.layers.Dense(64, activation="relu", input_shape=(64,), name="hidden"),
@@ -26,7 +25,7 @@ def mlp() -> "tf.keras.Model":
 
 
 def logistic() -> "tf.keras.Model":
-  """Multinomial logistic regression, from zero: 650 parameters, a convex problem."""
+  """Multinomial logistic regression, initialised to zero: 650 parameters, a convex problem."""
   return tf.keras.Sequential(
     [tf.keras.layers.Dense(10, kernel_initializer="zeros", input_shape=(64,))]
   )
@@ -39,10 +38,16 @@ def load(*, seed: int, num_clients: int = 100, alpha: float = 0.5, model: str = 
   """Loads the task.
 
   Args:
-    seed: of the split and the initial weights.
-    num_clients: how many clients share the 1,438 training images.
-    alpha: the Dirichlet law's concentration; 0 gives each client one class, large is IID.
+    seed: seed of the split and the initial weights.
+    num_clients: number of clients that share the 1,438 training images.
+    alpha: concentration of the Dirichlet distribution; 0 gives each client one class, a large value is IID.
     model: mlp or logistic.
+
+  Returns:
+    The task.
+
+  Raises:
+    ValueError: an option is invalid.
   """
   validation.one_of("model", model, MODELS)
   images, labels = read()
@@ -73,13 +78,13 @@ def load(*, seed: int, num_clients: int = 100, alpha: float = 0.5, model: str = 
 
 
 def read() -> tuple[np.ndarray, np.ndarray]:
-  """All images as float32[1797, 64] between -1 and 1, and their labels."""
+  """Returns all images as float32[1797, 64] between -1 and 1, and their labels."""
   images, labels = datasets.load_digits(return_X_y=True)
   return (images / 8 - 1).astype(np.float32), labels.astype(np.int32)
 
 
 def held_out(labels: np.ndarray) -> np.ndarray:
-  """Which examples are for testing: a fifth of each class, the same in every run."""
+  """Returns which examples are for testing: a fifth of each class, the same in every run."""
   test = np.zeros(len(labels), bool)
   rng = np.random.default_rng(0)
   for k in np.unique(labels):

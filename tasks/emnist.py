@@ -1,17 +1,15 @@
-"""Federated EMNIST: handwritten characters by writer, from TFF (62 classes, or the 10 digits)."""
+"""EMNIST from TFF: handwritten characters by writer (62 classes, or the 10 digits)."""
 
 import collections
 import functools
 import pathlib
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tasks.data import downloads, folders, sqlite, synthetic
-from tasks.data.sources import DATA, Source, task_from_source, tff_source
+from tasks.data.sources import DATA, Raw, Source, task_from_source, tff_source
 from tasks.models import images
 from tasks.models.classification import classifier
 from tasks.task import Defaults, Task
@@ -20,14 +18,14 @@ from tff_momentum.models.keras import from_keras
 from tff_momentum.models.model import Model
 
 SHAPE = (28, 28, 1)
-MODELS: dict[str, Callable[..., Any]] = {
+CLASSIFIERS: dict[str, images.BuildModel] = {
   "cnn": images.cnn,
   "cnn_dropout": images.cnn_dropout,
   "cnn_fedgbo": images.cnn_fedgbo,
   "2nn": images.dense(200),
   "logistic": images.logistic,
-  "autoencoder": images.autoencoder,
 }
+MODELS = (*CLASSIFIERS, "autoencoder")
 
 
 def load(
@@ -44,13 +42,19 @@ def load(
 
   Args:
     name: emnist (62 classes) or emnist_digits (10).
-    seed: of the initial weights, and of synthetic data.
+    seed: seed of the initial weights and the synthetic data.
     model: cnn_dropout (Reddi et al., the default for 62 classes), cnn (McMahan et al., the default for
-      digits), cnn_fedgbo (the FedGBO paper), 2nn, logistic or autoencoder.
+      digits), cnn_fedgbo (FedGBO), 2nn, logistic or autoencoder.
     data: real or synthetic.
-    data_dir: the folder with `tff/emnist_all.sqlite`.
-    num_clients: only so many writers, those with the most examples; any number of synthetic ones.
-    max_examples_per_client: only so many examples of each.
+    data_dir: the folder that contains `tff/emnist_all.sqlite`.
+    num_clients: keep only this many writers, those with the most examples; synthetic data has any number.
+    max_examples_per_client: upper bound on a client's examples.
+
+  Returns:
+    The task.
+
+  Raises:
+    ValueError: an option is invalid, or (`DataError`) the data is missing or damaged.
   """
   classes, limit = 10 if name == "emnist_digits" else 62, max_examples_per_client
   model = model or ("cnn" if classes == 10 else "cnn_dropout")
@@ -60,12 +64,12 @@ def load(
     source = _synthetic(classes, seed, num_clients or (3400 if classes == 62 else 3383), limit)
   else:
     source = real(folders.root(data_dir), classes, num_clients, limit)
-  coder = model == "autoencoder"
+  is_autoencoder = model == "autoencoder"
   return task_from_source(
     name,
     source,
-    _autoencoder(seed) if coder else _classifier(model, classes, seed),
-    _prepare_pixels if coder else _prepare,
+    _autoencoder(seed) if is_autoencoder else _classifier(model, classes, seed),
+    _prepare_pixels if is_autoencoder else _prepare,
     Defaults(
       total_rounds=100, clients_per_round=10, client_batch_size=20, client_learning_rate=0.1
     ),
@@ -76,7 +80,7 @@ def load(
 def real(
   root: pathlib.Path, classes: int = 62, num_clients: int | None = None, limit: int | None = None
 ) -> Source:
-  """The writers of TFF's file."""
+  """Returns the writers of TFF's file."""
   path = root / "tff" / "emnist_all.sqlite"
   downloads.tff_database(path, sqlite.check)
   prefix = "digits_only" if classes == 10 else "all"
@@ -96,7 +100,7 @@ def real(
 def _synthetic(classes: int, seed: int, num_clients: int, limit: int | None) -> Source:
   draw = synthetic.images(SHAPE, classes, synthetic.class_law(classes * 0.3, classes))
 
-  def make(rng, count):
+  def make(rng: np.random.Generator, count: int) -> Raw:
     raw = draw(rng, count)
     return {
       "pixels": raw["image"][..., 0].astype(np.float32) / 255,
@@ -108,18 +112,18 @@ def _synthetic(classes: int, seed: int, num_clients: int, limit: int | None) -> 
   )
 
 
-def _prepare(raw):
+def _prepare(raw: Raw) -> tuple[np.ndarray, np.ndarray]:
   return raw["pixels"][..., None], raw["label"].astype(np.int32)
 
 
-def _prepare_pixels(raw):
+def _prepare_pixels(raw: Raw) -> tuple[np.ndarray, np.ndarray]:
   ink = 1 - raw["pixels"][..., None]
   return ink, ink
 
 
 def _classifier(model: str, classes: int, seed: int) -> Model:
   return classifier(
-    lambda: MODELS[model](SHAPE, classes),
+    lambda: CLASSIFIERS[model](SHAPE, classes),
     tf.TensorSpec([None, *SHAPE], tf.float32),
     seed,
     None if model == "logistic" else images.PENULTIMATE,
@@ -129,10 +133,10 @@ def _classifier(model: str, classes: int, seed: int) -> Model:
 def _autoencoder(seed: int) -> Model:
   spec = tf.TensorSpec([None, *SHAPE], tf.float32)
 
-  def loss(ink, logits):
+  def loss(ink: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(tf.square(_flat(ink) - tf.sigmoid(logits)))
 
-  def squared_error(ink, logits):
+  def squared_error(ink: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(tf.square(_flat(ink) - tf.sigmoid(logits)), axis=1)
 
   return from_keras(

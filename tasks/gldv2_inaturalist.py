@@ -1,8 +1,8 @@
-"""Large images by user: Google Landmarks v2 (landmarks-user-160k) and iNaturalist (user-120k), TFF's files.
+"""Photos by user from TFF: Google Landmarks v2 (landmarks-user-160k) and iNaturalist (user-120k).
 
-TFF keeps a TFRecord file for each user and one for testing, of JPEG images and classes. An image is scaled
-to a square a little larger than the model's, from which the model's is cut: at random for training, from
-the middle for testing (the GHBM paper and Hsu et al. 2020).
+TFF stores JPEG images and their classes in a TFRecord file per user and one for testing. An image is scaled
+to a square a little larger than the model's input, which is then cropped from it: at random for training,
+in the middle for testing (GHBM; Hsu et al. 2020).
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import functools
 import pathlib
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -24,7 +24,7 @@ from tasks.task import Defaults, Task
 from tff_momentum import validation
 from tff_momentum.models.model import Model
 
-MODELS: dict[str, Callable[..., Any]] = {
+MODELS: dict[str, images.BuildModel] = {
   "mobilenet_v2": deep.mobilenet_v2,
   "vit_b16": deep.vit_b16,
 }
@@ -32,7 +32,7 @@ _WEIGHTS = "keras/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top
 
 
 class Files(NamedTuple):
-  """A data set: TFF's folder of it, how many classes and users it has, and images at a median user."""
+  """A data set: the name of TFF's folder, its numbers of classes and users, and a median user's images."""
 
   folder: str
   classes: int
@@ -58,18 +58,24 @@ def load(
   image_size: int = 224,
   pretrained: bool = False,
 ) -> Task:
-  """Landmarks by photographer (1,262 of them, 2,028 classes) or species by observer (9,275; 1,203 classes).
+  """Loads landmarks by photographer (1,262 users, 2,028 classes) or species by observer (9,275; 1,203).
 
   Args:
     name: gldv2 or inaturalist.
-    seed: of the initial weights, and of synthetic data.
+    seed: seed of the initial weights and the synthetic data.
     model: mobilenet_v2 (group normalisation) or vit_b16.
     data: real or synthetic.
-    data_dir: the folder with `train/` and `test.tfRecord` in `tff/gld160k/` or `tff/USER_120K/`.
-    num_clients: only the first so many users; any number of synthetic ones.
-    max_examples_per_client: only so many images of each.
-    image_size: side of the images that the model sees.
-    pretrained: start MobileNetV2 from Keras's ImageNet weights, a file in `keras/` of the folder.
+    data_dir: the folder that contains `tff/gld160k/` or `tff/USER_120K/`, with `train/` and `test.tfRecord`.
+    num_clients: keep only this many users, the first ones; synthetic data has any number.
+    max_examples_per_client: upper bound on a client's images.
+    image_size: side of the model's input.
+    pretrained: start MobileNetV2 from Keras's ImageNet weights, a file in the folder `keras/` of `data_dir`.
+
+  Returns:
+    The task.
+
+  Raises:
+    ValueError: an option is invalid, or (`DataError`) the data is missing or damaged.
   """
   validation.one_of("model", model, MODELS)
   validation.one_of("data", data, DATA)
@@ -94,11 +100,11 @@ def load(
   else:
     source, evaluation = _real(root / "tff" / files.folder, larger, num_clients, limit)
 
-  def train(batch, seed):
+  def train(batch: augmentation.Batch, seed: tf.Tensor) -> augmentation.Batch:
     cut = augmentation.random_crop_and_flip(batch[0], size, 0, seed)
     return tf.cast(cut, tf.float32) / 127.5 - 1, batch[1]
 
-  def test(batch):
+  def test(batch: augmentation.Batch) -> augmentation.Batch:
     return tf.cast(augmentation.central_crop(batch[0], size), tf.float32) / 127.5 - 1, batch[1]
 
   shape = (size, size, 3)
@@ -139,19 +145,21 @@ def load(
   )
 
 
-def _real(folder: pathlib.Path, side: int, num_clients: int | None, limit: int | None):
-  """The users' files as a source, and the test file as batches: it is too large to be kept."""
+def _real(
+  folder: pathlib.Path, side: int, num_clients: int | None, limit: int | None
+) -> tuple[Source, Callable[[int], tf.data.Dataset]]:
+  """Returns the users' files as a source, and the test file, which is too large to cache, as batches."""
   train, test = folder / "train", folder / "test.tfRecord"
   for path in (train, test):
     if not path.exists():
       raise folders.missing(
         f"TFF's {folder.name}",
         path,
-        "hundreds of gigabytes are fetched on request alone: python experiments/data.py fetch",
+        "hundreds of gigabytes are downloaded on request only: python experiments/data.py fetch",
       )
   users = sorted(path.name for path in train.iterdir() if path.is_file())[:num_clients]
   if not users:
-    raise DataError(f"{train} holds no clients at all; expected a TFRecord file for each user.")
+    raise DataError(f"{train} has no clients; expected a TFRecord file per user.")
   sizes = [min(count_records(train / user), limit or 2**31) for user in users]
 
   @functools.partial(tf.function, input_signature=[tf.TensorSpec([], tf.string)])
@@ -164,7 +172,9 @@ def _real(folder: pathlib.Path, side: int, num_clients: int | None, limit: int |
       image, label = read(str(train / user))
     except tf.errors.OpError as error:
       reason = " ".join(error.message.split())[:120]
-      raise DataError(f"{train / user} cannot be read as this data set ({reason}).") from error
+      raise DataError(
+        f"{train / user} cannot be read as this data set ({reason}). Delete the folder and fetch it again."
+      ) from error
     return {"image": image.numpy(), "label": label.numpy()}
 
   def evaluation(batch_size: int) -> tf.data.Dataset:
@@ -178,18 +188,26 @@ def _real(folder: pathlib.Path, side: int, num_clients: int | None, limit: int |
 
 
 def count_records(path: pathlib.Path) -> int:
-  """How many records a TFRecord file holds, by its lengths alone; refuses one that is cut off."""
+  """Counts the records of a TFRecord file without reading them.
+
+  Raises:
+    DataError: the file is truncated or empty.
+  """
   count, end = 0, path.stat().st_size
   with open(path, "rb") as file:
     while file.tell() < end:
       head = file.read(12)
       length = struct.unpack("<Q", head[:8])[0] if len(head) == 12 else 2**62
       if file.tell() + length + 4 > end:
-        raise DataError(f"{path} is cut off after {count} examples; delete it, and make it again.")
+        raise DataError(
+          f"{path} is truncated after {count} examples. Delete the folder and fetch it again."
+        )
       file.seek(length + 4, 1)
       count += 1
   if count == 0:
-    raise DataError(f"{path} holds no examples; expected at least one.")
+    raise DataError(
+      f"{path} has no examples; expected at least one. Delete the folder and fetch it again."
+    )
   return count
 
 
@@ -206,15 +224,19 @@ def _decode(side: int, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
   return tf.cast(tf.clip_by_value(scaled, 0, 255), tf.uint8), tf.cast(parsed["class"], tf.int32)
 
 
-def _pretrained(model: Model, name: str, shape, root: pathlib.Path) -> Model:
-  """The model with Keras's ImageNet weights in all layers but the last."""
+def _pretrained(model: Model, name: str, shape: images.Shape, root: pathlib.Path) -> Model:
+  """Returns the model with Keras's ImageNet weights in all layers but the last."""
   if name != "mobilenet_v2":
     raise ValueError(
-      "pretrained must be False for vit_b16, whose ImageNet weights Keras does not have."
+      "pretrained must be False for vit_b16, because Keras does not publish ImageNet weights for it."
     )
   path = root / _WEIGHTS
   if not path.exists():
-    raise folders.missing("MobileNetV2's ImageNet weights", path, "Keras publishes them")
+    raise folders.missing(
+      "MobileNetV2's ImageNet weights",
+      path,
+      "it is not downloaded automatically; get the file from Keras",
+    )
   keras = tf.keras.applications.MobileNetV2(shape, include_top=False, weights=str(path))
   body = tuple(weight.numpy() for weight in keras.trainable_weights)
   return dataclasses.replace(model, initial_weights=body + model.initial_weights[len(body) :])

@@ -2,16 +2,19 @@
 
     f_i(x) = ½ (x − x*)ᵀ A_i (x − x*) + b_iᵀ(x − x*),    A_i = diag(a ± δ·s_i),    b_i = ± G·u_i
 
-with s_i a vector of random signs, u_i a random unit vector, a between `mu` and `smoothness`. Clients 2k and
-2k+1 take the two signs, so that, over all clients, the mean of A_i is diag(a), that of b_i is zero, and
+where s_i is a vector of random signs, u_i a random unit vector, and a lies between `mu` and `smoothness`.
+Clients 2k and 2k+1 share s_i and u_i and take opposite signs ±. So the mean of A_i over all clients is
+diag(a), the mean of b_i is zero, and
 
     f(x) = ½ (x − x*)ᵀ diag(a) (x − x*),   ‖∇f_i(x*) − ∇f(x*)‖ = G,   ‖A_i − diag(a)‖ = δ
 
-for any number of clients (with an odd number the last one is f itself). A client is made when asked for, from
-(seed, its number). An example carries a row of A_i and of b_i plus noise, which sums to zero over the client.
+for any number of clients (if it is odd, the last client is f itself). A client is generated on demand from
+(seed, its number). An example is the diagonal of A_i and b_i plus noise; the noise sums to zero over the
+client.
 """
 
 import collections
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,11 +22,11 @@ import tensorflow as tf
 from tasks.data.batches import Batches, NumberedIds, ordered_batches
 from tasks.task import Defaults, Task
 from tff_momentum import validation
-from tff_momentum.models.model import Model, Tally
+from tff_momentum.models.model import Batch, Model, Seed, Tally, Weights
 
 
 class Problem:
-  """The functions f_i, their mean and its minimiser, in NumPy."""
+  """The functions f_i, their mean f and its minimiser, in NumPy."""
 
   def __init__(
     self,
@@ -45,7 +48,7 @@ class Problem:
     self._g, self._delta = gradient_dissimilarity, hessian_dissimilarity
 
   def client(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """The diagonal of A_i and the vector b_i."""
+    """Returns the diagonal of A_i and the vector b_i."""
     dimension = len(self.curvature)
     if number == self.num_clients - 1 and number % 2 == 0:
       return self.curvature, np.zeros(dimension)
@@ -57,7 +60,7 @@ class Problem:
     return self.curvature + sign * self._delta * signs, sign * self._g * direction
 
   def examples(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """A client's examples: rows of A_i, and of b_i plus noise."""
+    """Returns a client's examples: copies of A_i's diagonal, and of b_i plus noise."""
     diagonal, linear = self.client(number)
     shape = (self._examples, len(diagonal))
     noise = np.zeros(shape)
@@ -68,16 +71,21 @@ class Problem:
     return rows[0].astype(np.float32), rows[1].astype(np.float32)
 
   def value(self, x: np.ndarray) -> float:
-    """f(x); its minimum, at the optimum, is 0."""
+    """Returns f(x); the minimum, at the optimum, is 0."""
     return float(0.5 * np.sum(self.curvature * (x - self.optimum) ** 2))
 
 
 def quadratic_model(optimum: np.ndarray, start: np.ndarray) -> Model:
-  """The model whose one weight vector is x; a batch is rows of (A_i, b_i)."""
+  """Returns the model whose only weight is the vector x; a batch is rows of (A_i, b_i).
+
+  Args:
+    optimum: x*.
+    start: the initial x.
+  """
   x_star = optimum.astype(np.float32)
   spec = tf.TensorSpec([None, len(optimum)], tf.float32)
 
-  def evaluate(weights, batch):
+  def evaluate(weights: Weights, batch: Batch) -> Tally:
     (x,), (diagonal, linear) = weights, batch
     d = x - x_star
     n = tf.cast(tf.shape(diagonal)[0], tf.float32)
@@ -85,17 +93,17 @@ def quadratic_model(optimum: np.ndarray, start: np.ndarray) -> Model:
     metrics = collections.OrderedDict(distance=(n * tf.norm(d), n))
     return Tally(n, tf.reduce_sum(values), metrics)
 
-  def value_and_grad(weights, batch, seed):
+  def value_and_grad(weights: Weights, batch: Batch, seed: Seed) -> tuple[Tally, Weights]:
     del seed
     diagonal, linear = batch
     gradient = tf.reduce_mean(diagonal * (weights[0] - x_star) + linear, axis=0)
     return evaluate(weights, batch), (gradient,)
 
-  def empty_tally():
+  def empty_tally() -> Tally:
     zero = tf.zeros([])
     return Tally(zero, zero, collections.OrderedDict(distance=(zero, zero)))
 
-  def finalize_metrics(metrics):
+  def finalize_metrics(metrics: Any) -> "collections.OrderedDict[str, tf.Tensor]":
     return collections.OrderedDict(distance=tf.math.divide_no_nan(*metrics["distance"]))
 
   return Model(
@@ -120,18 +128,24 @@ def load(
   noise: float = 0.0,
   examples_per_client: int = 10,
 ) -> Task:
-  """Loads the task. Evaluation reports f(x) − f(x*) as the loss, and the distance to x*.
+  """Loads the task; evaluation reports f(x) − f(x*) as the loss, and the distance to x*.
 
   Args:
-    seed: of the clients and the optimum.
-    num_clients: any number; a client is made when it is asked for.
-    dimension: of x.
-    mu: the smallest curvature of f.
-    smoothness: L, the largest curvature of f.
+    seed: seed of the clients and the optimum.
+    num_clients: number of clients; any number is possible, since clients are generated on demand.
+    dimension: dimension of x.
+    mu: smallest curvature of f.
+    smoothness: L, largest curvature of f.
     gradient_dissimilarity: G, exact at the optimum.
-    hessian_dissimilarity: δ, exact everywhere; above `mu` some clients are not convex.
-    noise: the standard deviation of each coordinate of an example's gradient.
-    examples_per_client: n_i; with a batch size below it, a client takes several steps an epoch.
+    hessian_dissimilarity: δ, exact everywhere; above `mu`, some clients are not convex.
+    noise: standard deviation of each coordinate of an example's gradient.
+    examples_per_client: n_i; with a smaller batch size, a client takes several steps per epoch.
+
+  Returns:
+    The task.
+
+  Raises:
+    ValueError: an option is invalid.
   """
   validation.integer("num_clients", num_clients, at_least=1)
   validation.integer("dimension", dimension, at_least=1)

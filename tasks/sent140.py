@@ -1,7 +1,8 @@
-"""Sentiment140 from TFDS: is a tweet positive, by user (the FedGBO paper, after LEAF).
+"""Sentiment140 from TFDS: whether a tweet is positive, by user (FedGBO, after LEAF).
 
-Users with fewer than 10 tweets are left out, and a fifth of each user's tweets is for testing. A tweet is
-the normalised bag of those of its words that are among the 5,000 most frequent; one with none is left out.
+Users with fewer than 10 tweets are left out, and a fifth of each user's tweets is for testing. A tweet
+becomes a normalised bag of its words among the 5,000 most frequent ones; a tweet without such words is left
+out.
 """
 
 import collections
@@ -38,11 +39,17 @@ def load(
   """Loads the task: a linear model of 10,002 parameters.
 
   Args:
-    seed: of synthetic data.
+    seed: seed of the synthetic data.
     data: real or synthetic.
-    data_dir: the folder with `tfds/sentiment140`.
-    num_clients: only so many users, those with the most tweets; any number of synthetic ones.
-    max_examples_per_client: only so many tweets of each.
+    data_dir: the folder that contains `tfds/sentiment140`.
+    num_clients: keep only this many users, those with the most tweets; synthetic data has any number.
+    max_examples_per_client: upper bound on a client's tweets.
+
+  Returns:
+    The task.
+
+  Raises:
+    ValueError: an option is invalid, or (`DataError`) the data is missing or damaged.
   """
   validation.one_of("data", data, DATA)
   for name, value in (
@@ -87,21 +94,31 @@ def load(
 
 
 def read_users(root: pathlib.Path, num_clients: int | None) -> list[tuple[Raw, Raw]]:
-  """Training and test tweets of every user with at least ten, by TFDS's own reader."""
+  """Reads the training and test tweets of every user with at least ten tweets.
+
+  Args:
+    root: the data folder, which contains `tfds/`.
+    num_clients: keep only this many users, those with the most tweets.
+
+  Raises:
+    DataError: the data is missing or damaged.
+  """
   made = tfds.builder("sentiment140", root)
   try:
     table = made.as_dataset(split="train", batch_size=-1, shuffle_files=False)
   except (tf.errors.OpError, OSError, ValueError) as error:
     reason = " ".join(str(error).split())[:120]
     raise DataError(
-      f"{made.data_path} cannot be read ({reason}); delete it, and fetch it again."
+      f"{made.data_path} cannot be read ({reason}). Delete the folder and fetch it again."
     ) from error
   names, user = np.unique(table["user"].numpy().astype("S"), return_inverse=True)
   text, polarity = table["text"].numpy(), table["polarity"].numpy()
   by_user = np.split(np.argsort(user, kind="stable"), np.cumsum(np.bincount(user))[:-1])
   chosen = [tweets for tweets in by_user if len(tweets) >= MIN_TWEETS]
   if not chosen:
-    raise DataError(f"{made.data_path} has no user with {MIN_TWEETS} tweets among {len(names)}.")
+    raise DataError(
+      f"{made.data_path}: expected users with at least {MIN_TWEETS} tweets; found none among {len(names)}."
+    )
   if num_clients is not None:
     chosen = sorted(chosen, key=len, reverse=True)[:num_clients]
   users: list[tuple[Raw, Raw]] = []
@@ -113,7 +130,7 @@ def read_users(root: pathlib.Path, num_clients: int | None) -> list[tuple[Raw, R
 
 
 def linear() -> "tf.keras.Model":
-  """A linear model of both classes, from zero: 10,002 parameters."""
+  """A linear model of the two classes, initialised to zero: 10,002 parameters."""
   return tf.keras.Sequential(
     [tf.keras.layers.Dense(2, kernel_initializer="zeros", input_shape=(WORDS,))]
   )
@@ -133,7 +150,7 @@ def _vocabulary(users: list[Raw]) -> dict[bytes, int]:
 
 
 def _prepare(raw: Raw, number: dict[bytes, int]) -> tuple[np.ndarray, np.ndarray]:
-  """The different words of each tweet, by number; WORDS stands for none."""
+  """Returns the numbers of the distinct words of each tweet, padded with WORDS, and the labels."""
   tokens = np.full((len(raw["text"]), LONGEST), WORDS, np.int16)
   for row, tweet in zip(tokens, raw["text"], strict=True):
     known = sorted({number[word] for word in _words(tweet) if word in number})[:LONGEST]
@@ -146,7 +163,7 @@ def _without_empty(prepared: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray,
   return prepared[0][some], prepared[1][some]
 
 
-def _bags(batch):
+def _bags(batch: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
   tokens, labels = batch
   bags = tf.reduce_sum(tf.one_hot(tf.cast(tokens, tf.int32), WORDS), axis=1)
   return tf.math.divide_no_nan(bags, tf.reduce_sum(bags, axis=1, keepdims=True)), labels

@@ -1,4 +1,4 @@
-"""Shakespeare from TFF: the next character of a role's lines."""
+"""Shakespeare from TFF: the next character of a role's lines, by role (McMahan et al. 2017)."""
 
 import collections
 import pathlib
@@ -27,11 +27,11 @@ from tff_momentum.models.keras import from_keras
 from tff_momentum.models.model import Model
 
 LENGTH = 80
-# TFF's 86 characters in TFF's order; 0 is padding, and three tokens follow: unknown, begin, end.
+# TFF's 86 characters in TFF's order. Token 0 is padding; unknown, begin and end follow the characters.
 TFF_CHARACTERS = (
   "dhlptx@DHLPTX $(,048cgkoswCGKOSW[_#'/37;?bfjnrvzBFJNRVZ\"&*.26:\naeimquyAEIMQUY]!%)-159\r"
 )
-# LEAF's 80 characters; the FedGBO paper has 79.
+# LEAF's 80 characters; FedGBO uses 79.
 LEAF_CHARACTERS = (
   "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 )
@@ -52,17 +52,26 @@ def load(
   """Loads the task.
 
   Args:
-    seed: of the initial weights, and of synthetic data.
-    model: lstm (two LSTMs of 256, a character after each of 80; McMahan et al.), or, one character after a
-      window of 80 that slides over a role's lines: lstm100 (the GHBM paper) or gru (the FedGBO paper).
+    seed: seed of the initial weights and the synthetic data.
+    model: lstm (two LSTMs of 256 units, which predict the next character after each of 80; McMahan et al.),
+      lstm100 (GHBM) or gru (FedGBO). The last two predict one character after a window of 80 characters that
+      slides over a role's lines.
     data: real or synthetic.
-    data_dir: the folder with `tff/shakespeare.sqlite`.
-    partition: role, a client is a role and TFF says which of its lines are for testing; last_fifth, the last
-      fifth of a role's lines is (FedGBO, which has 660 roles); or iid, the training lines of all roles are
-      dealt out at random (the GHBM paper C.1).
-    num_clients: only so many roles, those with the most lines, or, if iid, so many clients; 100 for lstm100,
-      all for the others.
-    max_examples_per_client: only so many sequences of each role; 2,000 for lstm100, all for the others.
+    data_dir: the folder that contains `tff/shakespeare.sqlite`.
+    partition: role (a client is a role, with TFF's split into training and test lines), last_fifth (the last
+      fifth of a role's lines is for testing; FedGBO, which has 660 roles), or iid (the training lines of all
+      roles are split at random; GHBM, appendix C.1).
+    num_clients: keep only this many roles, those with the most lines; with iid, the number of clients. None
+      means 100 for lstm100 and all roles for the other models.
+    max_examples_per_client: upper bound on a client's sequences. None means 2,000 for lstm100 and no bound
+    for
+      the other models.
+
+  Returns:
+    The task.
+
+  Raises:
+    ValueError: an option is invalid, or (`DataError`) the data is missing or damaged.
   """
   validation.one_of("model", model, MODELS)
   validation.one_of("data", data, DATA)
@@ -116,7 +125,7 @@ _DEFAULTS = {
 
 
 def real(root: pathlib.Path, num_clients: int | None = None, *, test: bool = False) -> Source:
-  """The roles of TFF's file, with their training lines, or with those that TFF has for testing."""
+  """Returns the roles of TFF's file with their training lines or, with `test`, their test lines."""
   path = root / "tff" / "shakespeare.sqlite"
   downloads.tff_database(path, sqlite.check)
   order = slice(None, None, -1 if test else 1)
@@ -135,7 +144,7 @@ def _table(characters: str, first: int, unknown: int) -> np.ndarray:
 
 
 def _sequences(raw: Raw) -> tuple[np.ndarray, np.ndarray]:
-  """Each speech between its begin and end tokens, padded to a multiple of 81 and cut up (TFF)."""
+  """Encloses each speech in begin and end tokens, pads it and cuts it into rows of 81 (as TFF does)."""
   unknown = len(TFF_CHARACTERS) + 1
   table, rows = _table(TFF_CHARACTERS, 1, unknown), []
   for speech in raw["snippets"]:
@@ -147,12 +156,12 @@ def _sequences(raw: Raw) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _windows(characters: str) -> Callable[[Raw], tuple[np.ndarray, np.ndarray]]:
-  """Every 80 neighbouring characters of a role's lines, and the one that follows (LEAF)."""
+  """Returns a function from lines to all windows of 80 characters and the character after each (LEAF)."""
   table = _table(characters, 0, characters.index(" "))
 
   def windows(raw: Raw) -> tuple[np.ndarray, np.ndarray]:
     lines = table[np.frombuffer(b"\n".join(raw["snippets"]), np.uint8)]
-    if len(lines) <= LENGTH:  # a role of few words: one window, with spaces before them
+    if len(lines) <= LENGTH:  # a short role: one window, padded with spaces in front
       lines = np.pad(lines, (LENGTH + 1 - len(lines), 0), constant_values=characters.index(" "))
     all_windows = np.lib.stride_tricks.sliding_window_view(lines, LENGTH + 1)
     return all_windows[:, :-1], all_windows[:, -1]

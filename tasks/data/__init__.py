@@ -1,1 +1,1 @@
-"""Reading, downloading, splitting and batching of data."""
+"""Reading, downloading, splitting, generating and batching data."""

@@ -1,14 +1,21 @@
-"""What is done to a batch of images on its way to the model, seeded and vectorised."""
+"""Seeded, vectorised transformations of image batches."""
 
 from collections.abc import Callable
 
 import tensorflow as tf
 
-Batch = tuple[tf.Tensor, tf.Tensor]
+Batch = tuple[tf.Tensor, tf.Tensor]  # images, labels
 
 
 def random_crop_and_flip(images: tf.Tensor, size: int, padding: int, seed: tf.Tensor) -> tf.Tensor:
-  """Cuts a random square out of each (padded) image, and mirrors every other one."""
+  """Pads each image, crops a random square from it, and flips it left to right with probability ½.
+
+  Args:
+    images: [batch, height, width, channels].
+    size: side of the square.
+    padding: pixels of zeros to add on each side.
+    seed: a seed of two integers.
+  """
   if padding:
     images = tf.pad(images, [[0, 0], [padding, padding], [padding, padding], [0, 0]])
   count, space = tf.shape(images)[0], images.shape[1] - size + 1
@@ -24,7 +31,7 @@ def random_crop_and_flip(images: tf.Tensor, size: int, padding: int, seed: tf.Te
 
 
 def central_crop(images: tf.Tensor, size: int) -> tf.Tensor:
-  """The square in the middle of each image."""
+  """Crops the square in the middle of each image."""
   start = (images.shape[1] - size) // 2
   return images[:, start : start + size, start : start + size]
 
@@ -35,10 +42,15 @@ def to_unit(images: tf.Tensor) -> tf.Tensor:
 
 
 def standardise_each(images: tf.Tensor) -> tf.Tensor:
-  """Mean 0 and variance 1 for each image (Reddi et al. 2021)."""
+  """Scales each image to mean 0 and variance 1 (Reddi et al. 2021)."""
   return tf.image.per_image_standardization(tf.cast(images, tf.float32))
 
 
 def standardise_by(mean: list[float], deviation: list[float]) -> Callable[[tf.Tensor], tf.Tensor]:
-  """Mean 0 and variance 1 for each channel of the data set (GHBM); mean and deviation of 0 to 255."""
+  """Returns a function that subtracts the mean and divides by the deviation of each channel (GHBM).
+
+  Args:
+    mean: mean of the data set's pixels (0 to 255), per channel.
+    deviation: standard deviation of the same, per channel.
+  """
   return lambda images: (tf.cast(images, tf.float32) - mean) / deviation

@@ -1,8 +1,8 @@
-"""Clients' examples as batches: from arrays in memory to a `tf.data.Dataset`, quickly.
+"""From arrays in memory to a `tf.data.Dataset` of shuffled batches.
 
-A round opens a data set for each client of its cohort, so making one must be cheap: the pipeline is traced
-once, as a function of (arrays, seed, batch size), and tf.data's graph rewriting, which costs more than it
-saves on so little data, is off.
+A round opens a data set for each client of its cohort, so opening one must be cheap. The pipeline is traced
+once, as a function of (arrays, seed, batch size), and tf.data's graph rewriting is off, because it costs more
+than it saves on small data.
 """
 
 import dataclasses
@@ -15,12 +15,12 @@ import tensorflow as tf
 from tasks.task import Defaults, Task
 from tff_momentum.models.model import Model
 
-Arrays = Any  # a structure of arrays that share their first dimension, an example each
+Arrays = Any  # a structure of arrays whose first dimension counts the examples
 Preprocess = Callable[[Any, tf.Tensor], Any]  # (batch, seed int64[2]) -> batch
 
 
 class NumberedIds(Sequence[str]):
-  """The client ids "0", "1", … without a list of them: a million clients cost nothing."""
+  """The client ids "0", "1", …, computed on demand, so that a million clients take no memory."""
 
   def __init__(self, count: int):
     self._count = count
@@ -33,7 +33,7 @@ class NumberedIds(Sequence[str]):
   @overload
   def __getitem__(self, index: slice) -> Sequence[str]: ...
   def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-    """The id at a place."""
+    """Returns the id or ids at an index or slice."""
     chosen = range(self._count)[index]
     return [str(i) for i in chosen] if isinstance(chosen, range) else str(chosen)
 
@@ -43,15 +43,24 @@ class NumberedIds(Sequence[str]):
 
 
 class Batches:
-  """Makes shuffled batches of a client's arrays.
+  """Makes shuffled batches from a client's arrays.
 
-  The order is a function of the seed and of how often the data set was iterated before, so each epoch
-  has an order of its own and a run can be repeated. `preprocess` sees whole batches, each with a seed of
-  its own.
+  The order depends on the seed and on the number of earlier iterations over the data set, so each epoch has
+  its own order and a run can be reproduced.
+
+  >>> batches = Batches(tf.TensorSpec([], tf.int64))
+  >>> data = batches(np.arange(4), seed=np.array([1, 2]), batch_size=3)
+  >>> [len(batch) for batch in data]
+  [3, 1]
   """
 
   def __init__(self, example_spec: Any, preprocess: Preprocess | None = None):
-    """Args: the specs of one example, its first dimension left out; what to do with a batch."""
+    """Traces the pipeline.
+
+    Args:
+      example_spec: the specs of one example, without the batch dimension.
+      preprocess: (batch, seed) -> batch; each batch gets its own seed.
+    """
     batch_spec, number = with_batch_dimension(example_spec), tf.TensorSpec([], tf.int64)
 
     def pipeline(arrays, begin, end, seed, batch_size):
@@ -77,7 +86,7 @@ class Batches:
     begin: int = 0,
     end: int = np.iinfo(np.int64).max,
   ) -> tf.data.Dataset:
-    """The batches of the examples from `begin` to `end`."""
+    """Returns the batches of the examples from `begin` to `end`."""
     seed = np.asarray(seed, np.int64)
     return self._pipeline(arrays, np.int64(begin), np.int64(end), seed, np.int64(batch_size))
 
@@ -85,7 +94,13 @@ class Batches:
 def ordered_batches(
   arrays: Arrays, batch_size: int, preprocess: Callable[[Any], Any] | None = None
 ) -> tf.data.Dataset:
-  """Test data in batches, in the order given."""
+  """Returns test data in batches, in the order given.
+
+  Args:
+    arrays: the examples.
+    batch_size: number of examples per batch.
+    preprocess: batch -> batch.
+  """
   data = tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size)
   if preprocess is not None:
     data = data.map(lambda *parts: preprocess(parts if len(parts) > 1 else parts[0]))
@@ -94,12 +109,18 @@ def ordered_batches(
 
 @dataclasses.dataclass(frozen=True)
 class ArrayClients:
-  """Clients numbered from 0 over arrays in memory, grouped so that a client is one slice of them.
+  """Clients "0", "1", … over arrays in memory, grouped so that each client is one slice.
 
   Attributes:
-    arrays: all clients' examples, one client after the other.
+    arrays: the examples of all clients, one client after the other.
     bounds: client i holds the examples from bounds[i] to bounds[i + 1].
-    batches: how a client's slice becomes batches.
+    batches: turns a client's slice into batches.
+
+  >>> clients = ArrayClients.of(np.arange(10), [np.array([0, 1, 2]), np.array([7, 8])])
+  >>> list(clients.ids), clients.total_examples
+  (['0', '1'], 5)
+  >>> [sorted(batch.numpy()) for batch in clients.dataset("1", np.array([0, 0]), batch_size=8)]
+  [[7, 8]]
   """
 
   arrays: Arrays
@@ -110,7 +131,13 @@ class ArrayClients:
   def of(
     cls, arrays: Arrays, parts: Sequence[np.ndarray], preprocess: Preprocess | None = None
   ) -> "ArrayClients":
-    """Clients that hold the examples with the given numbers."""
+    """Groups arrays by client.
+
+    Args:
+      arrays: the examples of all clients, in any order.
+      parts: for each client, the numbers of its examples.
+      preprocess: (training batch, seed) -> batch.
+    """
     order = np.concatenate(parts).astype(np.int64) if len(parts) else np.zeros([0], np.int64)
     grouped = tf.nest.map_structure(lambda a: tf.constant(np.asarray(a)[order]), arrays)
     spec = tf.nest.map_structure(lambda a: tf.TensorSpec(a.shape[1:], a.dtype), grouped)
@@ -124,11 +151,11 @@ class ArrayClients:
 
   @property
   def total_examples(self) -> int:
-    """What all clients hold together."""
+    """The number of examples of all clients together."""
     return int(self.bounds[-1])
 
   def dataset(self, client: str, seed: np.ndarray, batch_size: int) -> tf.data.Dataset:
-    """A client's shuffled batches."""
+    """Returns a client's shuffled batches; see `Task.dataset`."""
     begin, end = self.bounds[int(client)], self.bounds[int(client) + 1]
     return self.batches(self.arrays, seed, batch_size, begin, end)
 
@@ -141,7 +168,7 @@ class ArrayClients:
     details: Mapping[str, Any],
     data: str,
   ) -> Task:
-    """The task of training on these clients; the arguments are those of `Task`."""
+    """Returns the task of training on these clients; the arguments are those of `Task`."""
     return Task(
       name=name,
       model=model,
@@ -156,7 +183,7 @@ class ArrayClients:
 
 
 def with_batch_dimension(example_spec: Any) -> Any:
-  """The specs of a batch of any size, from those of an example."""
+  """Returns the specs of a batch of any size, given those of one example."""
   return tf.nest.map_structure(lambda s: tf.TensorSpec([None, *s.shape], s.dtype), example_spec)
 
 
@@ -168,7 +195,7 @@ def _plain_options() -> tf.data.Options:
 
 
 def _shuffle(data: tf.data.Dataset, buffer: tf.Tensor, seed: tf.Tensor) -> tf.data.Dataset:
-  """`data.shuffle` with all 64 bits of the seed and none of TensorFlow's global seed."""
+  """Shuffles like `data.shuffle`, but with all 64 bits of the seed and without TensorFlow's global seed."""
   variant = tf.raw_ops.ShuffleDatasetV3(
     input_dataset=tf.data.experimental.to_variant(data),
     buffer_size=buffer,
@@ -180,7 +207,7 @@ def _shuffle(data: tf.data.Dataset, buffer: tf.Tensor, seed: tf.Tensor) -> tf.da
 
 
 def _seeds(seed: tf.Tensor) -> tf.data.Dataset:
-  """Endless seeds for the batches, others in each epoch."""
+  """Returns an endless data set of seeds, one per batch, different in each epoch."""
   spec = tf.TensorSpec([], tf.int64)
   variant = tf.raw_ops.RandomDatasetV2(
     **_seed_arguments(seed + 1), rerandomize_each_iteration=True, **_output_arguments(spec)
@@ -189,7 +216,7 @@ def _seeds(seed: tf.Tensor) -> tf.data.Dataset:
 
 
 def _seed_arguments(seed: tf.Tensor) -> dict[str, tf.Tensor]:
-  # A pair of zeros would mean "seed me by the clock"; the second word is moved above all int32.
+  # A pair of zeros would mean "seed from the clock", so the second number is moved out of int32's range.
   return {
     "seed": seed[0],
     "seed2": seed[1] + 2**32,

@@ -1,4 +1,8 @@
-"""Downloads: with a progress bar, into a temporary file, resumed when broken off, checked, then renamed."""
+"""Downloads with a progress bar that resume after an interruption.
+
+A file is downloaded under a temporary name, checked, and then renamed, so a file with its final name is
+complete.
+"""
 
 import bz2
 import hashlib
@@ -20,11 +24,11 @@ from tasks.data.folders import DataError, missing
 
 TFF_DATA = "https://storage.googleapis.com/tff-datasets-public"
 _CHUNK = 2**20
-_SECONDS = 20
+_TIMEOUT_SECONDS = 20
 
 
 def offline() -> str:
-  """Why there is no network; an empty text if there is one."""
+  """Returns why there is no network, or an empty string if there is one."""
   try:
     socket.create_connection((urllib.parse.urlparse(TFF_DATA).hostname, 443), timeout=5).close()
   except OSError as error:
@@ -33,7 +37,15 @@ def offline() -> str:
 
 
 def tff_database(path: pathlib.Path, check: Callable[[pathlib.Path], None]) -> None:
-  """Fetches one of TFF's SQLite files unless it is there; checks it before it gets its name."""
+  """Downloads one of TFF's SQLite files unless it exists.
+
+  Args:
+    path: the file.
+    check: raises `DataError` for a damaged file; called before the file gets its name.
+
+  Raises:
+    DataError: the file cannot be downloaded, or is damaged.
+  """
   if path.exists():
     return
   packed = path.with_name(path.name + ".lzma")
@@ -43,14 +55,24 @@ def tff_database(path: pathlib.Path, check: Callable[[pathlib.Path], None]) -> N
     with lzma.open(packed) as source, open(part, "wb") as target:
       shutil.copyfileobj(source, target, _CHUNK)
   except (lzma.LZMAError, EOFError) as error:
-    raise DataError(f"{packed} is damaged ({error}); delete it, and fetch it again.") from error
+    raise DataError(
+      f"{packed} is damaged ({error}). Delete the file and fetch it again."
+    ) from error
   check(part)
   part.replace(path)
   packed.unlink()
 
 
 def tff_counts(path: pathlib.Path, sha256: str) -> None:
-  """Fetches one of TFF's count files unless it is there; its archive must have this checksum."""
+  """Downloads one of TFF's count files unless it exists.
+
+  Args:
+    path: the file.
+    sha256: the checksum of its archive.
+
+  Raises:
+    DataError: the file cannot be downloaded, or is damaged.
+  """
   if path.exists():
     return
   packed = path.with_name(path.name + ".tar.bz2")
@@ -58,13 +80,14 @@ def tff_counts(path: pathlib.Path, sha256: str) -> None:
   found = hashlib.sha256(packed.read_bytes()).hexdigest()
   if found != sha256:
     raise DataError(
-      f"{packed} has the checksum {found[:12]}…, expected {sha256[:12]}…; delete it, and fetch it again."
+      f"{packed}: expected the checksum {sha256[:12]}…; found {found[:12]}…. "
+      "Delete the file and fetch it again."
     )
   part = path.with_name(path.name + ".part")
   with bz2.open(packed) as stream, tarfile.open(fileobj=stream) as archive:
     member = archive.extractfile(path.name)
     if member is None:
-      raise DataError(f"{packed} holds no {path.name}; delete it, and fetch it again.")
+      raise DataError(f"{packed} has no member {path.name}. Delete the file and fetch it again.")
     with open(part, "wb") as target:
       shutil.copyfileobj(member, target)
   part.replace(path)
@@ -72,10 +95,19 @@ def tff_counts(path: pathlib.Path, sha256: str) -> None:
 
 
 def download(url: str, path: pathlib.Path, *, what: str, wanted: pathlib.Path) -> None:
-  """Downloads to `path`, by way of `path`.download.
+  """Downloads a file, unless it exists.
 
-  A download that breaks off is taken up again for as long as something comes; the next command goes on from
-  what it left.
+  The data goes to `path`.download first. An interrupted download resumes as long as each attempt receives
+  some data; after that, the next call continues where this one stopped.
+
+  Args:
+    url: the address.
+    path: the file to write.
+    what: the name of the file in the progress bar and in error messages.
+    wanted: the path that error messages name; it may be what is later unpacked from `path`.
+
+  Raises:
+    DataError: the file cannot be downloaded.
   """
   if path.exists():
     return
@@ -87,7 +119,7 @@ def download(url: str, path: pathlib.Path, *, what: str, wanted: pathlib.Path) -
       total = _download_rest(url, part, what)
       if total is None or _size(part) == total:
         break
-      reason = f"{_size(part):,} of {total:,} bytes came; run again to go on"
+      reason = f"received {_size(part):,} of {total:,} bytes; run again to resume"
     except urllib.error.HTTPError as error:
       raise missing(what, wanted, f"the server answered {error.code}") from error
     except (OSError, http.client.HTTPException) as error:
@@ -98,20 +130,20 @@ def download(url: str, path: pathlib.Path, *, what: str, wanted: pathlib.Path) -
 
 
 def _download_rest(url: str, part: pathlib.Path, what: str) -> int | None:
-  """Appends to a file what it lacks; returns how long it should be, if the server says so."""
+  """Appends the missing bytes to a file; returns its full size, if the server tells it."""
   have = _size(part)
   request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
   try:
-    response = urllib.request.urlopen(request, timeout=_SECONDS)
+    response = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)
   except urllib.error.HTTPError as error:
-    if have and error.code == 416:  # nothing lies beyond: it was complete, or is of something else
+    if have and error.code == 416:  # the range is empty: the file is complete, or a different one
       if error.headers.get("Content-Range") == f"bytes */{have}":
         return have
       part.unlink()
       return _download_rest(url, part, what)
     raise
   with response:
-    if have and response.status != 206:  # the server starts over, and so do we
+    if have and response.status != 206:  # the server ignores ranges: start over
       have = 0
     length = response.headers.get("Content-Length")
     total = have + int(length) if length else None
@@ -119,7 +151,8 @@ def _download_rest(url: str, part: pathlib.Path, what: str) -> int | None:
       open(part, "ab" if have else "wb") as file,
       tqdm.tqdm(total=total, initial=have, unit="B", unit_scale=True, desc=what) as bar,
     ):
-      while chunk := response.read1(_CHUNK):  # what there is: a break loses nothing
+      # `read1` returns whatever has arrived, so that an interruption loses nothing.
+      while chunk := response.read1(_CHUNK):
         file.write(chunk)
         bar.update(len(chunk))
   return total

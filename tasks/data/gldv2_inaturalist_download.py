@@ -1,8 +1,8 @@
-"""Google Landmarks v2 and iNaturalist, fetched and written as TFF's files: a TFRecord file for each user.
+"""Downloads Google Landmarks v2 and iNaturalist and writes them in TFF's format, a TFRecord file per user.
 
-They come to hundreds of gigabytes, so a run does not fetch them by itself: `data.py fetch gldv2` does. One
-archive after the other is fetched, checked, searched for the pictures that count, and deleted; what is done
-stays done when the command breaks off, and the next one goes on.
+The archives have hundreds of gigabytes, so a run never downloads them by itself; `data.py fetch gldv2` does.
+Each archive is downloaded, checked, searched for the images that the data set uses, and deleted. An
+interrupted command continues with the next archive when it is run again.
 """
 
 import collections
@@ -29,7 +29,13 @@ from tasks.data.folders import DataError
 
 
 class File(NamedTuple):
-  """Something to fetch; `md5` is its checksum, or the address of it. `member`: a file in a ZIP archive."""
+  """A file to download.
+
+  Attributes:
+    url: its address.
+    md5: its checksum, or the address of a file with the checksum.
+    member: if the file is a ZIP archive, the member that is needed.
+  """
 
   url: str
   md5: str
@@ -37,14 +43,14 @@ class File(NamedTuple):
 
 
 class Recipe(NamedTuple):
-  """What a data set is made of.
+  """The files that a data set is made from.
 
   Attributes:
-    folder: where TFF's loader looks for it.
+    folder: the folder in which TFF's loader looks for the data set.
     user: the column of the training table that names the user.
-    train: the table of training pictures: user, image_id, class.
-    test: the table of test pictures.
-    archives: what holds the pictures.
+    train: the table of training images: user, image_id, class.
+    test: the table of test images.
+    archives: the archives of the images.
   """
 
   folder: str
@@ -55,7 +61,7 @@ class Recipe(NamedTuple):
 
 
 def recipe(name: str) -> Recipe:
-  """The recipe of gldv2 or inaturalist, with the addresses and checksums that TFF has."""
+  """Returns the recipe of gldv2 or inaturalist, with the addresses and checksums that TFF lists."""
   if name == "gldv2":
     bundle, where = gldv2.FED_GLD_SPLIT_FILE_BUNDLE, gldv2.GLD_SHARD_BASE_URL
     tables = [
@@ -84,7 +90,15 @@ def recipe(name: str) -> Recipe:
 
 
 def build(parts: Recipe, root: pathlib.Path) -> None:
-  """Fetches a data set into `root`/folder unless it is there."""
+  """Downloads a data set into `root`/folder unless that exists.
+
+  Args:
+    parts: the recipe.
+    root: the folder of TFF's data sets.
+
+  Raises:
+    DataError: a file cannot be downloaded, or has the wrong checksum, or an image is in no archive.
+  """
   final = root / parts.folder
   if final.exists():
     return
@@ -98,12 +112,12 @@ def build(parts: Recipe, root: pathlib.Path) -> None:
   lacking = sum(not (images / f"{image}.jpg").exists() for image in wanted)
   if lacking:
     raise DataError(
-      f"{lacking} of {len(wanted)} pictures of {parts.folder} are in none of its archives; they may have "
-      f"changed since: see {work}."
+      f"{parts.folder}: expected {len(wanted)} images in its archives; found {len(wanted) - lacking}. The "
+      f"archives may have changed; see {work}."
     )
   by_user: dict[str, list[dict[str, str]]] = collections.defaultdict(list)
   for row in train:
-    if row[parts.user] != "NA":  # iNaturalist's table serves several splits
+    if row[parts.user] != "NA":  # iNaturalist's table describes several splits
       by_user[row[parts.user]].append(row)
   made = work / "records"
   shutil.rmtree(made, ignore_errors=True)
@@ -122,7 +136,7 @@ def _fetched(file: File, work: pathlib.Path, wanted: pathlib.Path) -> pathlib.Pa
 
 
 def _checked(file: File, work: pathlib.Path, wanted: pathlib.Path) -> pathlib.Path:
-  """Fetches a file; one with another checksum is refused, and fetched again the next time."""
+  """Downloads a file and checks it; a damaged file is deleted, so that the next call downloads it again."""
   path, expected = _fetched(file, work, wanted), file.md5
   if "/" in expected:
     expected = _fetched(File(expected, ""), work, wanted).read_text().split()[0]
@@ -131,7 +145,7 @@ def _checked(file: File, work: pathlib.Path, wanted: pathlib.Path) -> pathlib.Pa
   if found != expected:
     path.unlink()
     raise DataError(
-      f"{file.url} came with the checksum {found}, expected {expected}; run again to fetch it anew."
+      f"{file.url}: expected the checksum {expected}; found {found}. Run again to download the file again."
     )
   return path
 
@@ -145,7 +159,7 @@ def _table(file: File, work: pathlib.Path, wanted: pathlib.Path) -> list[dict[st
 
 
 def _take_images(archive: File, wanted: set[str], work: pathlib.Path, final: pathlib.Path) -> None:
-  """Takes the pictures that count out of an archive, once."""
+  """Extracts the images that the data set uses from an archive, unless that was done before."""
   done = work / (archive.url.rsplit("/", 1)[1] + ".done")
   if done.exists():
     return
@@ -167,6 +181,6 @@ def _write_records(
 ) -> None:
   with tf.io.TFRecordWriter(str(path)) as writer:
     for row in rows:
-      picture = (images / f"{row['image_id']}.jpg").read_bytes()
-      example = vision_datasets_utils.create_example(picture, int(row["class"]))
+      image = (images / f"{row['image_id']}.jpg").read_bytes()
+      example = vision_datasets_utils.create_example(image, int(row["class"]))
       writer.write(example.SerializeToString())

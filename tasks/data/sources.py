@@ -1,7 +1,8 @@
-"""From examples as a data set stores them to a task: read, prepared, cached, batched.
+"""From the examples that a data set stores to a task: reading, preparing, caching and batching.
 
-A `Source` says who the clients are and reads their raw examples: TFF's SQLite files (`tff_source`), or a
-generator (`tasks.data.synthetic`). What the examples become is the task's `prepare`, the same for both.
+A `Source` lists the clients and reads their raw examples, either from TFF's SQLite files (`tff_source`) or
+from a generator (`tasks.data.synthetic`). The task's `prepare` function turns the raw examples of both into
+arrays.
 """
 
 import collections
@@ -22,11 +23,10 @@ from tasks.task import Defaults, Task
 from tff_momentum import validation
 from tff_momentum.models.model import Model
 
-Raw = Mapping[str, np.ndarray]  # a column for each feature, as the data set stores it
-CACHE_BYTES = 512 * 2**20  # of prepared examples kept in memory
-EVALUATION_BYTES = (
-  16 * 2**20
-)  # of a test batch; what a deep model makes of it is a hundred times that
+Raw = Mapping[str, np.ndarray]  # one column per feature, as the data set stores it
+CACHE_BYTES = 512 * 2**20  # budget of the prepared examples kept in memory
+# Size of a test batch; the activations of a deep model take about a hundred times as much.
+EVALUATION_BYTES = 16 * 2**20
 DATA = ("real", "synthetic")
 
 
@@ -37,9 +37,9 @@ class Source:
   Attributes:
     data: "real" or "synthetic".
     clients: the ids of the training clients.
-    total_examples: what they hold together.
-    read: a training client's examples.
-    read_test: the test examples.
+    total_examples: the number of examples of all training clients together.
+    read: client id -> the examples of a training client.
+    read_test: () -> the test examples.
   """
 
   data: str
@@ -58,16 +58,19 @@ def tff_source(
   max_examples: int | None = None,
   max_test_examples: int | None = None,
 ) -> Source:
-  """Clients of one of TFF's SQLite files, read by TFF's own loader.
+  """Returns the clients of one of TFF's SQLite files, which TFF's own loader reads.
 
   Args:
     path: the file.
-    load: calls `tff.simulation.datasets.….load_data`; the first client data it returns is for training,
-      the last for testing. Called when the first client is read.
-    splits: the names of the two in the file.
-    num_clients: keep only so many clients, those with the most examples.
-    max_examples: of each client, its first ones.
-    max_test_examples: about so many, from clients drawn once and for all.
+    load: calls `tff.simulation.datasets.….load_data`. The first `ClientData` it returns is for training, the
+      last one for testing. It is called when the first client is read.
+    splits: the names of the training and the test split in the file.
+    num_clients: keep only this many clients, those with the most examples.
+    max_examples: keep only this many examples of each client, the first ones.
+    max_test_examples: keep only this many test examples, from a fixed sample of clients.
+
+  Raises:
+    ValueError: an argument is invalid, or (`DataError`) the file is damaged.
   """
   train, test = (sqlite.index(path, split) for split in splits)
   if num_clients is not None:
@@ -90,7 +93,7 @@ def tff_source(
 
   sizes = train.sizes if max_examples is None else np.minimum(train.sizes, max_examples)
   source = Source("real", train.ids, int(sizes.sum()), read_train, read_test)
-  source.read(source.clients[0])  # what is not TFF's data set is found out here, not in round 700
+  source.read(source.clients[0])  # so that a file of another data set fails here, not in round 700
   return source
 
 
@@ -99,7 +102,7 @@ def _load(path: pathlib.Path, load: Callable[[], Sequence[Any]]) -> Sequence[Any
     return load()
   except (StopIteration, RuntimeError, tf.errors.OpError) as error:
     raise DataError(
-      f"{path} lacks a split or a client that TFF's loader asks for; delete it, and fetch it again."
+      f"{path} lacks a split or a client that TFF's loader needs. Delete the file and fetch it again."
     ) from error
 
 
@@ -109,7 +112,7 @@ def _lazy(make: Callable[[], Callable[[str], Raw]]) -> Callable[[str], Raw]:
 
 
 def _test_clients(test: sqlite.ClientIndex, limit: int | None) -> tuple[np.ndarray, int | None]:
-  """Whom to ask for test examples, and for how many each: everybody for all, or a fixed draw."""
+  """Returns which clients to read test examples from, and how many of each (None: all)."""
   if limit is None or test.sizes.sum() <= limit:
     return np.arange(len(test.names)), None
   each = max(20, -(-2 * limit // len(test.names)))
@@ -121,7 +124,7 @@ def _test_clients(test: sqlite.ClientIndex, limit: int | None) -> tuple[np.ndarr
 def _reader(
   path: pathlib.Path, client_data: Any, index: sqlite.ClientIndex, limit: int | None
 ) -> Callable[[str], Raw]:
-  """Reads a client by TFF's code, traced once for all clients."""
+  """Returns a function that reads a client with TFF's code, traced once for all clients."""
   open_client = client_data.serializable_dataset_fn
 
   @tf.function(input_signature=[tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.int64)])
@@ -133,8 +136,8 @@ def _reader(
   def read_client(client: str) -> Raw:
     if not path.exists() or sqlite.stamp_of(path) != stamp:
       raise DataError(
-        f"{path} was changed or replaced while it is being trained on; put the same file back, and run the "
-        "same command again to go on from the last checkpoint."
+        f"{path} was changed or replaced during training. To resume from the last checkpoint, put the same "
+        "file back and run the same command again."
       )
     count = index.size(client) if limit is None else min(index.size(client), limit)
     try:
@@ -142,19 +145,23 @@ def _reader(
     except tf.errors.OpError as error:
       reason = " ".join(error.message.split())[:120]
       raise DataError(
-        f"Client {client} of {path} cannot be read as this data set ({reason})."
+        f"Client {client} of {path} cannot be read as this data set ({reason}). Delete the file and fetch it "
+        "again."
       ) from error
     raw = {key: column.numpy() for key, column in columns.items()}
     found = _length(raw)
     if found != count:
-      raise DataError(f"Client {client} of {path} should hold {count} examples; found {found}.")
+      raise DataError(
+        f"Client {client} of {path}: expected {count} examples; found {found}. Delete the file and fetch it "
+        "again."
+      )
     return raw
 
   return read_client
 
 
 def redistributed_iid(source: Source, num_clients: int, seed: int) -> Source:
-  """The examples of all clients of a source, dealt out at random to so many clients of equal sizes."""
+  """Pools the examples of all clients and splits them at random over `num_clients` clients of equal size."""
   pool = _joined([source.read(client) for client in source.clients])
   count = _length(pool)
   parts = partitions.iid(np.arange(count), num_clients, seed)
@@ -166,11 +173,13 @@ def redistributed_iid(source: Source, num_clients: int, seed: int) -> Source:
 
 
 def last_fifth_for_testing(source: Source, more: Callable[[str], Raw] | None) -> Source:
-  """A source whose clients' last examples, a fifth and at least one of each client's, are for testing.
+  """Moves the last fifth of each client's examples, and at least one, to the test set.
+
+  Clients with a single example are left out.
 
   Args:
     source: the clients and their examples.
-    more: a client's further examples, which follow those; clients that have but one in all are left out.
+    more: client id -> further examples of the client, appended to those of `source`.
   """
   train: dict[str, Raw] = {}
   test: list[Raw] = []
@@ -187,7 +196,7 @@ def last_fifth_for_testing(source: Source, more: Callable[[str], Raw] | None) ->
 
 
 def evaluation_batch(model: Model, wanted: int) -> int:
-  """How many test examples make a batch: as many as wanted, or as fit into memory."""
+  """Returns the size of a test batch: `wanted`, or less if the batch would exceed EVALUATION_BYTES."""
   specs = tf.nest.flatten(model.batch_spec)
   example = sum(np.prod(spec.shape[1:], dtype=int) * spec.dtype.size for spec in specs)
   return min(wanted, max(1, EVALUATION_BYTES // int(example)))
@@ -202,7 +211,7 @@ def _length(raw: Raw) -> int:
 
 
 class _ClientCache:
-  """What was made for the last clients, within a byte budget."""
+  """The prepared examples of the clients used last, within a budget of bytes."""
 
   def __init__(self, make: Callable[[str], Arrays], budget: int):
     self._make, self._budget, self._used = make, budget, 0
@@ -239,17 +248,20 @@ def task_from_source(
   augment: Preprocess | None = None,
   finish: Callable[[Any], Any] | None = None,
 ) -> Task:
-  """A task of a source.
+  """Builds a task from a source.
 
   Args:
-    name: as `--task` has it.
-    source: where the examples come from.
-    model: what to train.
-    prepare: raw examples -> arrays (x, y), in as few bytes as will do: they are kept in memory.
-    defaults: of the run's flags.
-    details: for `config.json`.
-    augment: (training batch of these arrays, seed) -> the model's batch.
-    finish: test batch -> the model's batch; without either, the arrays are the model's batch.
+    name: the name that `--task` takes.
+    source: the clients and their raw examples.
+    model: the model.
+    prepare: raw examples -> arrays (x, y). The arrays are cached, so they should use few bytes.
+    defaults: the defaults of the run's flags.
+    details: what `config.json` records about the task.
+    augment: (training batch of these arrays, seed) -> the model's batch; `finish` if not given.
+    finish: test batch -> the model's batch. With neither, the arrays are the model's batch.
+
+  Returns:
+    The task.
   """
   first = prepare(source.read(source.clients[0]))
   spec = tf.nest.map_structure(lambda a: tf.TensorSpec(a.shape[1:], a.dtype), first)

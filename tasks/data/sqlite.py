@@ -1,8 +1,8 @@
-"""TFF's SQLite files of federated data: found out when broken, indexed once, listed at once.
+"""TFF's SQLite files of federated data: integrity checks and an index of the clients.
 
-TFF's own loader trusts the file it finds and lists its clients by a query on every start. Here the file is
-checked first (header, length, tables, splits), and the clients' names and sizes of a split are kept in a
-small index file beside it, so that 342,477 clients are there in a fraction of a second.
+TFF's own loader trusts the file and lists the clients with a query at every start. This module checks the
+file first (header, length, tables, splits) and keeps the names and sizes of a split's clients in a small
+index file beside it, so that listing 342,477 clients takes a fraction of a second.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ _COLUMNS = {
 
 
 class ClientIds(Sequence[str]):
-  """Client ids over an array of their UTF-8 bytes; decoded one by one."""
+  """Client ids stored as an array of UTF-8 bytes and decoded on demand."""
 
   def __init__(self, names: np.ndarray):
     self._names = names
@@ -35,13 +35,13 @@ class ClientIds(Sequence[str]):
   @overload
   def __getitem__(self, index: slice) -> Sequence[str]: ...
   def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-    """The id at a place."""
+    """Returns the id or ids at an index or slice."""
     chosen = self._names[index]
     return ClientIds(chosen) if isinstance(index, slice) else bytes(chosen).decode()
 
 
 class ClientIndex(NamedTuple):
-  """The clients of a split, in the order of their ids, and how many examples each holds."""
+  """The clients of a split, sorted by id, and their numbers of examples."""
 
   names: np.ndarray  # bytes
   sizes: np.ndarray  # int64
@@ -52,42 +52,49 @@ class ClientIndex(NamedTuple):
     return ClientIds(self.names)
 
   def size(self, client: str) -> int:
-    """How many examples a client holds."""
+    """Returns the number of examples of a client; raises `KeyError` if there is no such client."""
     place = int(np.searchsorted(self.names, client.encode()))
     if place == len(self.names) or self.names[place] != client.encode():
       raise KeyError(client)
     return int(self.sizes[place])
 
   def largest(self, count: int) -> "ClientIndex":
-    """The clients that hold the most examples."""
+    """Returns the `count` clients with the most examples."""
     chosen = np.sort(np.argsort(-self.sizes, kind="stable")[:count])
     return ClientIndex(self.names[chosen], self.sizes[chosen])
 
 
 def check(path: pathlib.Path) -> None:
-  """Raises `DataError` unless the file is a whole SQLite file with TFF's tables."""
+  """Raises `DataError` unless the file is a complete SQLite file with TFF's tables."""
   head = readable(path)
   if not head.startswith(_MAGIC):
     raise DataError(
-      f"{path} is not a SQLite file (it begins with {head[:24]!r}); delete it, and fetch it again."
+      f"{path} is not a SQLite file (it begins with {head[:24]!r}). Delete the file and fetch it again."
     )
   expected, found = _length_by_header(head), path.stat().st_size
   if expected and found < expected:
     raise DataError(
-      f"{path} is cut off: expected {expected:,} bytes, found {found:,}; delete it, and fetch it again."
+      f"{path} is truncated: expected {expected:,} bytes; found {found:,}. Delete the file and fetch it "
+      "again."
     )
   with _connect(path) as connection:
     for table, wanted in _COLUMNS.items():
       columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
       if not columns >= wanted:
         raise DataError(
-          f"{path} is not of TFF's format: expected a table {table} with {', '.join(sorted(wanted))}; "
+          f"{path} does not have TFF's format: expected a table {table} with {', '.join(sorted(wanted))}; "
           f"found {', '.join(sorted(columns)) or 'no such table'}."
         )
 
 
 def index(path: pathlib.Path, split: str) -> ClientIndex:
-  """The clients of a split: from the index file, which is made if there is none of this very file."""
+  """Returns the clients of a split, from the index file if it belongs to this file.
+
+  Otherwise the index is built, and saved if the folder is writable.
+
+  Raises:
+    DataError: the file is damaged, or has no such split.
+  """
   check(path)
   stamp = np.array(stamp_of(path))
   file = path.parent / "index" / f"{path.stem}.{split}.npz"
@@ -96,7 +103,7 @@ def index(path: pathlib.Path, split: str) -> ClientIndex:
       if (saved["stamp"] == stamp).all():
         return ClientIndex(saved["names"], saved["sizes"])
   except (OSError, ValueError, KeyError, EOFError):
-    pass  # none yet, or of an older form: it is made anew
+    pass  # no index yet, or one of an older format
   made = _make_index(path, split)
   try:
     file.parent.mkdir(exist_ok=True)
@@ -104,23 +111,27 @@ def index(path: pathlib.Path, split: str) -> ClientIndex:
     np.savez(part, stamp=stamp, names=made.names, sizes=made.sizes)
     part.replace(file)
   except OSError:
-    pass  # a folder that may not be written to: the next run makes the index again
+    pass  # the folder is read-only, so the next run builds the index again
   return made
 
 
 def stamp_of(path: pathlib.Path) -> tuple[int, int]:
-  """What tells a file from one that took its place: its size and when it was last written."""
+  """Returns the size and modification time, by which a replaced file is recognised."""
   stat = path.stat()
   return stat.st_size, stat.st_mtime_ns
 
 
 def verify(path: pathlib.Path, splits: Sequence[str]) -> None:
-  """Reads the whole file: SQLite's own check, then every client's number of examples."""
+  """Reads the whole file and checks it: SQLite's own check, then every client's number of examples.
+
+  Raises:
+    DataError: the file is damaged.
+  """
   check(path)
   with _connect(path) as connection:
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
-      raise DataError(f"{path} is damaged ({verdict}); delete it, and fetch it again.")
+      raise DataError(f"{path} is damaged ({verdict}). Delete the file and fetch it again.")
     for split in splits:
       _make_index(path, split)
       told = dict(
@@ -137,8 +148,8 @@ def verify(path: pathlib.Path, splits: Sequence[str]) -> None:
       for client, count in told.items():
         if held.get(client, 0) != count:
           raise DataError(
-            f"{path}: client {client} of the split {split} should hold {count} examples; found "
-            f"{held.get(client, 0)}."
+            f"{path}: client {client} of the split {split}: expected {count} examples; found "
+            f"{held.get(client, 0)}. Delete the file and fetch it again."
           )
 
 
@@ -151,20 +162,22 @@ def _make_index(path: pathlib.Path, split: str) -> ClientIndex:
       found = connection.execute("SELECT DISTINCT split_name FROM client_metadata")
       splits = sorted(str(name) for (name,) in found)
       if not splits:
-        raise DataError(f"{path} holds no clients at all; delete it, and fetch it again.")
+        raise DataError(f"{path} has no clients. Delete the file and fetch it again.")
       raise DataError(
-        f"{path} has no split {split!r}: expected it among the splits; found {', '.join(splits)}."
+        f"{path}: expected the split {split!r}; found {', '.join(splits)}. Delete the file and fetch it "
+        "again."
       )
   wrong = [row for row in rows if not (isinstance(row[0], str) and isinstance(row[1], int))]
   if wrong:
     raise DataError(
-      f"{path} is damaged: expected a client's name and its number of examples, found {wrong[0]}; delete it, "
-      "and fetch it again."
+      f"{path} is damaged: expected a client's name and its number of examples; found {wrong[0]}. Delete the "
+      "file and fetch it again."
     )
   empty = [client for client, count in rows if count < 1]
   if empty:
     raise DataError(
-      f"{path}: client {empty[0]} of the split {split} holds no examples; expected at least one each."
+      f"{path}: client {empty[0]} of the split {split} has no examples; expected at least one. Delete the "
+      "file and fetch it again."
     )
   names = np.array([client.encode() for client, _ in rows])
   order = np.argsort(names, kind="stable")
@@ -172,7 +185,7 @@ def _make_index(path: pathlib.Path, split: str) -> ClientIndex:
 
 
 def _length_by_header(head: bytes) -> int:
-  """The file's length as its header has it; 0 where an old writer left it out."""
+  """Returns the file's length according to its header, or 0 if an old writer left it out."""
   page = int.from_bytes(head[16:18], "big")
   pages = int.from_bytes(head[28:32], "big")
   current = head[24:28] == head[92:96]
@@ -180,7 +193,7 @@ def _length_by_header(head: bytes) -> int:
 
 
 class _connect:
-  """A read-only connection; what SQLite cannot read becomes a `DataError`."""
+  """A read-only connection that turns SQLite's errors into `DataError`."""
 
   def __init__(self, path: pathlib.Path):
     self._path = path
@@ -191,8 +204,8 @@ class _connect:
 
   def __exit__(self, kind, error, traceback) -> None:
     self._connection.close()
-    # Where SQLite's own message quotes a damaged name, Python cannot decode it.
+    # Python cannot decode SQLite's message when it quotes a damaged name.
     if isinstance(error, sqlite3.Error | UnicodeDecodeError):
       raise DataError(
-        f"{self._path} is damaged ({error}); delete it, and fetch it again."
+        f"{self._path} is damaged ({error}). Delete the file and fetch it again."
       ) from error

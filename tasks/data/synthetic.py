@@ -1,7 +1,7 @@
-"""Data made on the spot: the real schema, heterogeneous clients, something to learn, any number of clients.
+"""Synthetic data with the schema of the real data sets, heterogeneous clients and a learnable signal.
 
-A client is made when it is read, from (seed, its number); nothing is stored but the clients' sizes. The
-test examples are those of clients that do not train.
+A client is generated when it is read, from (seed, its number); only the clients' sizes are stored, so any
+number of clients is possible. The test examples come from clients that do not train.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,16 +28,19 @@ def synthetic_source(
   spread: float = 0.5,
   test_clients: int = 50,
 ) -> Source:
-  """A source of generated clients.
+  """Returns a source of generated clients.
 
   Args:
     make: generates examples.
-    seed: of everything.
-    num_clients: any number.
-    examples: how many a client holds at the median.
-    max_examples: no client holds more.
-    spread: of the logarithm of the sizes; 0 makes them equal.
-    test_clients: how many clients' worth of test examples.
+    seed: seed of all sizes and examples.
+    num_clients: number of clients; any number is possible.
+    examples: median number of examples of a client.
+    max_examples: upper bound on a client's examples.
+    spread: standard deviation of the logarithm of the sizes; 0 makes them equal.
+    test_clients: number of clients that the test examples come from.
+
+  Raises:
+    ValueError: an argument is invalid.
   """
   validation.integer("num_clients", num_clients, at_least=1)
   if max_examples is not None:
@@ -63,7 +66,12 @@ def synthetic_source(
 
 
 def class_law(alpha: float | None, classes: int) -> ClassLaw:
-  """A client's class distribution: Dir(α·1/classes) as in the real splits; None is two classes."""
+  """Returns a sampler of a client's class distribution.
+
+  Args:
+    alpha: the distribution is Dir(α/classes, …), as in the Dirichlet split; 0 means one class, None two.
+    classes: number of classes.
+  """
 
   def draw(rng: np.random.Generator) -> np.ndarray:
     q = np.zeros(classes)
@@ -87,7 +95,15 @@ def images(
   columns: tuple[str, str] = ("image", "label"),
   noise: float = 40.0,
 ) -> Make:
-  """Images of blurred patterns, one for each class, with a client's own tint and noise."""
+  """Returns a generator of images: a coarse pattern for each class, plus the client's tint and noise.
+
+  Args:
+    shape: (height, width, channels).
+    classes: number of classes.
+    law: samples a client's class distribution.
+    columns: names of the image and the label column.
+    noise: standard deviation of the noise of a pixel, on the scale 0 to 255.
+  """
 
   def pattern(label: int) -> np.ndarray:
     coarse = np.random.default_rng([7, label]).uniform(0, 255, (7, 7, shape[2]))
@@ -109,7 +125,15 @@ def images(
 
 
 def posts(vocabulary: list[str], tags: list[str], sentence: int = 15) -> Make:
-  """Stack Overflow's columns: a word mostly follows from the one before it, tags from the topic."""
+  """Returns a generator of Stack Overflow's columns.
+
+  A word mostly determines the next one, and the topic of a post determines its tags.
+
+  Args:
+    vocabulary: the words.
+    tags: the tags; an empty list if the task needs none.
+    sentence: largest number of words of a post.
+  """
   words, topics = len(vocabulary), min(50, max(1, len(tags)))
   weights = 1 / np.arange(1, words + 1)
   cumulative = np.cumsum(weights / weights.sum())
@@ -117,7 +141,7 @@ def posts(vocabulary: list[str], tags: list[str], sentence: int = 15) -> Make:
   spelled = np.array([word.encode() for word in vocabulary], object)
 
   def make(rng: np.random.Generator, count: int) -> Raw:
-    topic = rng.choice(topics, size=3)[rng.integers(0, 3, count)]  # three topics a client
+    topic = rng.choice(topics, size=3)[rng.integers(0, 3, count)]  # three topics per client
     tokens = np.empty((count, sentence), np.int64)
     fresh = np.searchsorted(cumulative, rng.random((count, sentence)))
     fresh = np.minimum((fresh + topic[:, None]) % words, words - 1)
@@ -144,7 +168,7 @@ def posts(vocabulary: list[str], tags: list[str], sentence: int = 15) -> Make:
 
 
 def speeches() -> Make:
-  """Shakespeare's column: lines of words from a small lexicon, a client's own favourites among them."""
+  """Returns a generator of Shakespeare's column: lines of words from the client's part of a small lexicon."""
   rng = np.random.default_rng(7)
   letters = np.array(list("etaoinshrdlucmfwyp"))
   lexicon = ["".join(rng.choice(letters, rng.integers(2, 8))) for _ in range(300)]
@@ -161,7 +185,7 @@ def speeches() -> Make:
 
 
 def tweets() -> Make:
-  """Sentiment140's columns: words that tell the sentiment, among others that do not."""
+  """Returns a generator of Sentiment140's columns: some words reveal the sentiment, the others do not."""
 
   def make(rng: np.random.Generator, count: int) -> Raw:
     mood, own = rng.beta(0.7, 0.7), rng.integers(200, 2000, 40)
@@ -177,7 +201,13 @@ def tweets() -> Make:
 
 
 def table(features: int, rows: int, seed: int) -> Mapping[str, np.ndarray]:
-  """A regression table: a linear law with a bend and noise."""
+  """Returns a regression table: a linear function with a quadratic term and noise.
+
+  Args:
+    features: number of features.
+    rows: number of rows.
+    seed: seed of the rows; the function is always the same.
+  """
   rng = np.random.default_rng([seed, 3])
   x = rng.normal(size=(rows, features))
   w = np.random.default_rng(7).normal(size=features)

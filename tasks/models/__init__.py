@@ -1,1 +1,1 @@
-"""The papers' models, as Keras models that give logits."""
+"""The papers' models, as Keras models that return logits."""

@@ -1,7 +1,6 @@
-"""What all classifiers share: the cross-entropy of logits, and the share of right answers."""
+"""Classifiers: the cross-entropy of logits, the accuracy, and the `Model` made from both."""
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
@@ -10,25 +9,35 @@ from tff_momentum.models.model import Model
 
 
 def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """The mean cross-entropy of a batch."""
+  """Returns the mean cross-entropy of a batch."""
   return tf.reduce_mean(
     tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
   )
 
 
 def accuracy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """For each example, whether the largest logit is the label's."""
+  """Returns for each example whether the largest logit is that of the label."""
   return tf.equal(tf.argmax(logits, -1, labels.dtype), labels)
 
 
 def classifier(
-  build: "Callable[[], tf.keras.Model]", image_spec: Any, seed: int, penultimate: str | None = None
+  build: "Callable[[], tf.keras.Model]",
+  input_spec: tf.TensorSpec,
+  seed: int,
+  penultimate: str | None = None,
 ) -> Model:
-  """A `Model` of a Keras classifier of (images or feature vectors, int32 labels)."""
+  """Makes a `Model` from a Keras classifier of (images or feature vectors, int32 labels).
+
+  Args:
+    build: () -> a Keras model that returns logits.
+    input_spec: the spec of a batch of inputs.
+    seed: seed of the initial weights.
+    penultimate: name of the last hidden layer, which FedMAX regularises; None if there is none.
+  """
   return from_keras(
     build,
     loss=cross_entropy,
-    batch_spec=(image_spec, tf.TensorSpec([None], tf.int32)),
+    batch_spec=(input_spec, tf.TensorSpec([None], tf.int32)),
     metrics={"accuracy": accuracy},
     seed=seed,
     penultimate=penultimate,

@@ -1,7 +1,7 @@
-"""Deep image models with group normalisation in the place of batch normalisation.
+"""Deep image models, with group normalisation instead of batch normalisation.
 
-Two groups in each layer, as in GHBM: batch statistics of skewed clients harm, and running averages
-would be state to share.
+Each layer has two groups, as in GHBM. Batch statistics of clients with skewed labels are harmful, and running
+averages would be additional state to aggregate.
 """
 
 import tensorflow as tf
@@ -26,7 +26,7 @@ def resnet20(shape: Shape, classes: int) -> "tf.keras.Model":
 
 
 def resnet18(shape: Shape, classes: int) -> "tf.keras.Model":
-  """The pre-activation ResNet-18 of Reddi et al.'s CIFAR-100, as TFF builds it, of the same size."""
+  """Reddi et al.'s pre-activation ResNet-18 for CIFAR-100, with the size of TFF's: 11,227,812 parameters."""
   inputs = tf.keras.Input(shape)
   x = _relu(_norm(_conv(inputs, 64, 2, kernel=7)))
   x = tf.keras.layers.MaxPool2D(3, 2, padding="same")(x)
@@ -42,7 +42,7 @@ def resnet18(shape: Shape, classes: int) -> "tf.keras.Model":
 
 
 def vgg11(shape: Shape, classes: int) -> "tf.keras.Model":
-  """VGG-11 for 32×32 images (the FedGM paper): 9,231,114 parameters for 10 classes."""
+  """VGG-11 for 32×32 images (FedGM): 9,231,114 parameters for 10 classes."""
   inputs = tf.keras.Input(shape)
   x = inputs
   for filters in ((64,), (128,), (256, 256), (512, 512), (512, 512)):
@@ -54,7 +54,7 @@ def vgg11(shape: Shape, classes: int) -> "tf.keras.Model":
 
 
 def mobilenet_v2(shape: Shape, classes: int) -> "tf.keras.Model":
-  """MobileNetV2 (Sandler et al. 2018), of the size of Keras's own: 2,223,872 and the classifier."""
+  """MobileNetV2 (Sandler et al. 2018), with the size of Keras's: 2,223,872 parameters and the classifier."""
   inputs = tf.keras.Input(shape)
   x = _relu6(_norm(_conv(inputs, 32, 2)))
   stages = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
@@ -90,7 +90,7 @@ def vit_b16(shape: Shape, classes: int) -> "tf.keras.Model":
 
 
 class _ClassTokenAndPositions(tf.keras.layers.Layer):
-  """Puts a learned token before the patches, and adds a learned place to each."""
+  """Prepends a learned class token to the patches and adds learned position embeddings."""
 
   def build(self, shape):
     self.token = self.add_weight("token", (1, 1, shape[-1]), initializer="zeros")
@@ -128,10 +128,10 @@ def _add(x, y):
 
 
 def _shortcut(x, filters, stride):
-  """Takes every second place and adds channels of zeros, where a block does so: no parameters.
+  """Returns the input subsampled and padded with zero channels to the block's output: no parameters.
 
-  Layers of Keras's own, which it loads again without this file. To a layer for channels first, the last
-  dimension is one to pad.
+  It uses only Keras's own layers, so that Keras can load a saved model without this file. With the data
+  format "channels first", `ZeroPadding2D` pads the last dimension.
   """
   if stride > 1:
     x = tf.keras.layers.AveragePooling2D(1, stride)(x)

@@ -1,4 +1,4 @@
-"""Small image models of the federated learning papers. All give logits."""
+"""Small image models of the federated learning papers; all return logits."""
 
 from collections.abc import Callable
 
@@ -45,8 +45,8 @@ def cnn(shape: Shape, classes: int) -> "tf.keras.Model":
 def cnn_fedgbo(shape: Shape, classes: int) -> "tf.keras.Model":
   """FedGBO's CNN: 870,334 parameters for FEMNIST.
 
-  For CIFAR-100 they are 890,404 at the 28×28 crops of FedGBO's text, and 1,250,852 at 32×32, which is what
-  the FLOPs in its tables 7 and 8 come to.
+  For CIFAR-100 it has 890,404 parameters with the 28×28 crops of FedGBO's text, and 1,250,852 with the 32×32
+  images that match the FLOPs in FedGBO's Tables 7 and 8.
   """
   L = tf.keras.layers
   return tf.keras.Sequential(
@@ -63,7 +63,7 @@ def cnn_fedgbo(shape: Shape, classes: int) -> "tf.keras.Model":
 
 
 def lenet(shape: Shape, classes: int) -> "tf.keras.Model":
-  """The LeNet-like CNN of Hsu et al. 2020 and the GHBM paper: 797,962 parameters for CIFAR-10."""
+  """The LeNet-like CNN of Hsu et al. 2020 and GHBM: 797,962 parameters for CIFAR-10."""
   L = tf.keras.layers
   return tf.keras.Sequential(
     [
@@ -80,7 +80,7 @@ def lenet(shape: Shape, classes: int) -> "tf.keras.Model":
 
 
 def dense(units: int) -> BuildModel:
-  """Two hidden layers: 200 is McMahan et al.'s 2NN, 300 and 600 are FedGLOMO's."""
+  """Two hidden layers of equal size: 200 units are McMahan et al.'s 2NN, 300 and 600 are FedGLOMO's."""
 
   def build(shape: Shape, classes: int) -> "tf.keras.Model":
     L = tf.keras.layers
@@ -97,7 +97,7 @@ def dense(units: int) -> BuildModel:
 
 
 def logistic(shape: Shape, classes: int) -> "tf.keras.Model":
-  """Multinomial logistic regression, from zero."""
+  """Multinomial logistic regression, initialised to zero."""
   L = tf.keras.layers
   return tf.keras.Sequential(
     [L.Flatten(input_shape=shape), L.Dense(classes, kernel_initializer="zeros")]
@@ -105,7 +105,7 @@ def logistic(shape: Shape, classes: int) -> "tf.keras.Model":
 
 
 def autoencoder(shape: Shape) -> "tf.keras.Model":
-  """Hinton and Salakhutdinov's bottleneck autoencoder: 2,837,314 parameters; logits of pixels."""
+  """Hinton and Salakhutdinov's bottleneck autoencoder: 2,837,314 parameters; returns logits of pixels."""
   L = tf.keras.layers
   pixels = shape[0] * shape[1] * shape[2]
   hidden = [L.Dense(n, activation="sigmoid") for n in (1000, 500, 250)]

@@ -91,24 +91,24 @@ def folder_instead(path):
 
 BROKEN = {
   "truncated": (
-    lambda p: p.write_bytes(p.read_bytes()[:9000]), "is cut off: expected .* bytes, found 9,000"),
+    lambda p: p.write_bytes(p.read_bytes()[:9000]), "is truncated: expected .* bytes; found 9,000"),
   "empty": (lambda p: p.write_bytes(b""), "is empty"),
-  "wrong schema": (wrong_schema, "not of TFF's format: expected a table examples with"),
+  "wrong schema": (wrong_schema, "does not have TFF's format: expected a table examples with"),
   "wrong splits": (
-    lambda p: rewrite(p, {"training": {"ann": 3}}), "has no split 'train'.*found training"),
+    lambda p: rewrite(p, {"training": {"ann": 3}}), "expected the split 'train'; found training"),
   "HTML": (
     lambda p: p.write_text("<!DOCTYPE html><html>404</html>"), "is not a SQLite file .*DOCTYPE"),
-  "unreadable": (folder_instead, "should be a file, but is a folder"),
+  "unreadable": (folder_instead, "expected a file; found a folder"),
   "missing vocabulary": (
     lambda p: p.with_suffix(".word_count").unlink(), "word_count is not at .*--vocab_from_data"),
   "not UTF-8": (
     lambda p: p.with_suffix(".word_count").write_bytes(b"caf\xe9 3\n"), "is not UTF-8 text .byte 3"),
-  "no clients": (lambda p: rewrite(p, {}), "holds no clients at all"),
+  "no clients": (lambda p: rewrite(p, {}), "has no clients"),
   "client without examples": (
     lambda p: rewrite(p, {"train": {"ann": 3, "bob": 0}, "test": {"ann": 1}}),
-    "client bob of the split train holds no examples"),
+    "client bob of the split train has no examples"),
   "client told wrong": (
-    lambda p: rewrite(p, GOOD, metadata={"ann": 31}), "ann .* should hold 31 examples; found 30"),
+    lambda p: rewrite(p, GOOD, metadata={"ann": 31}), "ann .*: expected 31 examples; found 30"),
   "foreign examples": (
     lambda p: rewrite(p, GOOD, example=example(snippets=b"Hark!")), "cannot be read as this data set"),
   "no held-out split": (
@@ -136,7 +136,7 @@ def test_unreadable_file(cache, monkeypatch):
     raise PermissionError(13, "Permission denied")
 
   monkeypatch.setattr("builtins.open", refuse)  # as root every file may be read
-  with pytest.raises(DataError, match="may not be read by this user"):
+  with pytest.raises(DataError, match="is not readable by this user"):
     sqlite.check(cache)
 
 

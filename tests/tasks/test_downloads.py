@@ -135,7 +135,7 @@ def test_a_server_that_always_breaks_off_ends_in_a_sentence(tmp_path):
   breaks = [70_000] * 9
   with (
     serving({"file": BODY}, ranges=False, breaks_after=breaks) as server,
-    pytest.raises(DataError, match=r"70,000 of 300,000 bytes came; run again to go on"),
+    pytest.raises(DataError, match=r"received 70,000 of 300,000 bytes; run again to resume"),
   ):
     get(server, tmp_path / "file")
   assert not (tmp_path / "file").exists()
@@ -179,7 +179,7 @@ def test_a_database_is_unpacked_checked_and_indexed(tmp_path, database, monkeypa
     (lambda data: b"<!DOCTYPE html><html>Please log in</html>", "is damaged"),
     (lambda data: lzma.compress(data)[:-100], "is damaged"),
     (lambda data: lzma.compress(b"<html>Please log in</html>"), "is not a SQLite file"),
-    (lambda data: lzma.compress(data[:-4096]), "is cut off"),
+    (lambda data: lzma.compress(data[:-4096]), "is truncated"),
   ],
   ids=["a web page", "cut archive", "archived web page", "cut database"],
 )

@@ -166,7 +166,7 @@ def test_landmarks_in_tffs_files(tmp_path):
   np.testing.assert_array_equal(collect(task.evaluation(2))[1], [1, 2])
   whole = (folder / "train" / "bob").read_bytes()
   (folder / "train" / "bob").write_bytes(whole[:-9])
-  with pytest.raises(DataError, match="bob is cut off after 0 examples"):
+  with pytest.raises(DataError, match="bob is truncated after 0 examples"):
     load("gldv2", tmp_path, image_size=32)
   with pytest.raises(DataError, match=r"USER_120K is not at .*--data=synthetic"):
     load("inaturalist", tmp_path)
@@ -232,7 +232,7 @@ def test_concrete_from_a_csv_file(tmp_path):
   assert task.total_examples == 48
   assert task.model.num_parameters == 3
   (tmp_path / "concrete.csv").write_text("a;b\n1;x\n")
-  with pytest.raises(DataError, match="should hold numbers under a line of headings"):
+  with pytest.raises(DataError, match="expected numbers below a header line"):
     load("concrete", tmp_path)
   with pytest.raises(DataError, match=r"concrete.csv is not at .*--data=synthetic"):
     load("concrete", tmp_path / "nowhere")
