@@ -115,7 +115,7 @@ BROKEN = {
     lambda p: rewrite(p, {"train": {"ann": 3}, "test": {"ann": 1}}), "lacks a split or a client"),
   "damaged counts": (
     lambda p: p.with_suffix(".word_count").write_text("how\n"), "line 1: expected a word and its count"),
-  "missing": (lambda p: p.unlink(), "could not be downloaded .*--data_dir .*--data=synthetic"),
+  "missing": (lambda p: p.unlink(), "could not be downloaded .*--data_dir, .*--data=synthetic"),
 }  # fmt: skip
 
 
