@@ -14,6 +14,7 @@ from experiments.cli.errors import UserError
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 from experiments.sweeps import grids
 from tests.helpers import preset_starts
+from tff_momentum.papers import PAPERS
 from tff_momentum.registry import ALGORITHMS
 
 NAMES = presets.names()
@@ -65,7 +66,9 @@ def test_every_table_and_figure_is_there():
 def test_files_are_named_by_task_and_algorithm_and_cite_their_source():
   for name in NAMES:
     text = (presets.FOLDER / f"{name}.flags").read_text()
-    assert re.match(r"# (\[00\d\]|Adaptive Federated Optimization)", text), name
+    paper, _, place = text.removeprefix("# ").partition(", ")
+    assert paper in PAPERS, name
+    assert re.match(r"Table|Figure|Mime's Figure|\"|tuned", place), name
     assert re.fullmatch(r"[a-z_]+/[a-z0-9_]+/[a-z0-9_]+", name)
     task = given(name)["task"]
     stem = name.split("/")[-1]
