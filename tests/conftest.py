@@ -1,4 +1,4 @@
-"""Tests run on the in-process runtime, on which TFF computations cost milliseconds."""
+"""Makes the in-process runtime the default for tests: a TFF computation takes milliseconds on it."""
 
 import os
 import signal
@@ -6,15 +6,15 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-  # As a shell's background jobs have it. TFF ends its worker with this signal, and waits for it to end.
+  # Shells start background jobs with SIGINT ignored. TFF ends its worker with SIGINT and waits for it.
   signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _runtime():
-  if "tensorflow" in sys.modules:  # some test files need neither TensorFlow nor a runtime
+def _inprocess_runtime():
+  if "tensorflow" in sys.modules:  # some test files do without TensorFlow
     from tff_momentum.runtime import set_execution_context
 
     set_execution_context("inprocess")
@@ -22,7 +22,7 @@ def _runtime():
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-  """Keeps the tests of a file in one process: many share what took seconds to build."""
+  """Runs all tests of a file in one process: many of them share what takes seconds to build."""
   from xdist.scheduler import LoadFileScheduling
 
   return LoadFileScheduling(config, log)

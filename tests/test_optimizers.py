@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import trained
+from tests.helpers import shared_runs
 from tff_momentum import optimizers
 
 numbers = st.floats(-10, 10)
@@ -41,9 +41,9 @@ def test_the_inverse_undoes_the_step(base, g, m, v):
   np.testing.assert_allclose(again, g, rtol=1e-13, atol=1e-12)
 
 
-@pytest.mark.parametrize("text", trained.BASES)
+@pytest.mark.parametrize("text", shared_runs.BASES)
 def test_a_record_follows_the_oracles(text):
-  ours, theirs = optimizers.optimizer(text), trained.BASES[text]
+  ours, theirs = optimizers.optimizer(text), shared_runs.BASES[text]
   rng = np.random.default_rng(0)
   x = (tf.zeros([2]), tf.zeros([3]))
   s, t = ours.start(x), theirs.start(np.zeros(5))
@@ -59,7 +59,7 @@ def test_a_record_follows_the_oracles(text):
     np.testing.assert_allclose(np.concatenate(flat_s), np.concatenate(flat_t), rtol=1e-5)
 
 
-@pytest.mark.parametrize("text", trained.BASES)
+@pytest.mark.parametrize("text", shared_runs.BASES)
 def test_the_text_spells_the_optimizer_again(text):
   base = optimizers.optimizer(text)
   assert optimizers.optimizer(str(base)).text == base.text

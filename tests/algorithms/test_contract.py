@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers import contract_problem as problem
-from tests.helpers import harness, trained
+from tests.helpers import harness, shared_runs
 from tff_momentum import algorithms
 from tff_momentum.registry import ALGORITHMS
 from tff_momentum.simulation import loop, participation
@@ -194,7 +194,7 @@ def test_bytes_are_the_sheets(name, models):
 
 @pytest.mark.parametrize("name", WITH_ADAM)
 def test_bytes_with_adam_are_the_sheets(name):
-  process = trained.process(
+  process = shared_runs.process(
     name, client_learning_rate=0.1, optimizer="adam(0.9, 0.99, epsilon=0.01)"
   )
   check_bytes(process, WITH_ADAM[name])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import harness, trained
+from tests.helpers import harness, shared_runs
 from tests.oracle import ORACLES, Problem, base_optimizers, max_entropy_penalty, published
 from tests.oracle.problem import G
 from tff_momentum import algorithms
@@ -17,7 +17,7 @@ BY_EXAMPLES = {"client_weighting": "num_examples"}
 STAGES = ((1, 0.9, 0.5, 0.6), (9, 0.6, 0.7, 0.4))
 
 
-def expected(name, *, cohorts=harness.COHORTS, work=trained.WORK, **hyperparameters):
+def expected(name, *, cohorts=harness.COHORTS, work=shared_runs.WORK, **hyperparameters):
   return ORACLES[name](harness.oracle_problem(**dict(work)), cohorts, **hyperparameters)
 
 
@@ -35,11 +35,13 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_agrees_with_the_oracle(name):
-  harness.assert_same_models(trained.run(name, **CASES[name]).x, expected(name, **CASES[name]).x)
+  harness.assert_same_models(
+    shared_runs.run(name, **CASES[name]).x, expected(name, **CASES[name]).x
+  )
 
 
 def test_stages_agree_with_the_oracle():
-  run = trained.run("fedgm_staged", stages=STAGES, **LR)
+  run = shared_runs.run("fedgm_staged", stages=STAGES, **LR)
   harness.assert_same_models(run.x, expected("fedgm", stages=STAGES, **LR).x)
 
 
@@ -47,16 +49,16 @@ def test_rates_may_be_schedules():
   rates = {"client_learning_rate": 0.2, "server_learning_rate": 0.9}
   ours = {name: exponential(value, decay=0.5) for name, value in rates.items()}
   theirs = {name: lambda t, value=value: value * 0.5**t for name, value in rates.items()}
-  run = trained.run("fedprox", mu=0.7, **ours)
+  run = shared_runs.run("fedprox", mu=0.7, **ours)
   harness.assert_same_models(run.x, expected("fedprox", mu=0.7, **theirs).x)
 
 
-BASES = {**trained.BASES, "mvr(0.3)": base_optimizers.mvr(0.3)}
+BASES = {**shared_runs.BASES, "mvr(0.3)": base_optimizers.mvr(0.3)}
 
 
 @pytest.mark.parametrize("optimizer", BASES)
 def test_fedsgd_agrees_with_the_oracle(optimizer):
-  run = trained.run("fedsgd", optimizer=optimizer, server_learning_rate=0.1)
+  run = shared_runs.run("fedsgd", optimizer=optimizer, server_learning_rate=0.1)
   oracle = expected("fedsgd", optimizer=BASES[optimizer], server_learning_rate=0.1)
   harness.assert_same_models(run.x, oracle.x)
 
@@ -75,7 +77,7 @@ def test_a_scheme_agrees_with_the_oracle_and_with_its_published_recursion(name):
   recursion, parameters = SCHEMES[name]
   hyperparameters = {"client_learning_rate": 1.0, **parameters}
   work = (("epochs", 1), ("weight_decay", 0.1))
-  run = trained.run(name, work=work, **hyperparameters)
+  run = shared_runs.run(name, work=work, **hyperparameters)
   harness.assert_same_models(run.x, expected(name, work=work, **hyperparameters).x)
 
   problem = harness.oracle_problem(**dict(work))
@@ -84,7 +86,7 @@ def test_a_scheme_agrees_with_the_oracle_and_with_its_published_recursion(name):
   if name == "fedpid":
     constants["beta"] = constants["k_d"] / (constants["k_d"] - constants["k_p"])
   points = recursion(lambda x: G(problem, 2, x), problem.x0, 20, **constants)
-  twenty = trained.run(name, work=work, cohorts=((2,),) * 20, **hyperparameters)
+  twenty = shared_runs.run(name, work=work, cohorts=((2,),) * 20, **hyperparameters)
   harness.assert_same_models(twenty.x, points)
   assert np.linalg.norm(points[-1] - points[0]) > 0.05
 
@@ -133,24 +135,24 @@ def network_problem(alpha, direction, x0, **work) -> Problem:
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_fedmax_agrees_with_the_oracle(direction):
-  run = trained.run("fedmax", model=network, alpha=0.8, direction=direction, **LR)
+  run = shared_runs.run("fedmax", model=network, alpha=0.8, direction=direction, **LR)
   x0 = harness.flatten(network().initial_weights)
-  problem = network_problem(0.8, direction, x0, **dict(trained.WORK))
+  problem = network_problem(0.8, direction, x0, **dict(shared_runs.WORK))
   harness.assert_same_models(run.x, ORACLES["fedmax"](problem, harness.COHORTS, **LR).x)
   plain = ORACLES["fedavg"](
-    network_problem(0.0, direction, x0, **dict(trained.WORK)), harness.COHORTS, **LR
+    network_problem(0.0, direction, x0, **dict(shared_runs.WORK)), harness.COHORTS, **LR
   )
   assert np.abs(plain.x[-1] - run.x[-1]).max() > 1e-3
 
 
 def test_fedmax_without_its_penalty_is_fedavg():
-  plain = trained.run("fedavg", model=network, **LR)
-  trained.assert_same(trained.run("fedmax", model=network, alpha=0.0, **LR), plain)
+  plain = shared_runs.run("fedavg", model=network, **LR)
+  shared_runs.assert_same(shared_runs.run("fedmax", model=network, alpha=0.0, **LR), plain)
 
 
 def test_fedmax_refuses_a_model_without_a_penultimate_layer():
   with pytest.raises(ValueError, match="penultimate layer"):
-    trained.process("fedmax", **LR)
+    shared_runs.process("fedmax", **LR)
 
 
 # Identities.
@@ -167,35 +169,42 @@ RATES = {"server_learning_rate": 0.7, **LR}
 
 @pytest.mark.parametrize("name", TWINS)
 def test_without_its_correction_an_algorithm_is_fedavg(name):
-  trained.assert_same(trained.run(name, **TWINS[name], **RATES), trained.run("fedavg", **RATES))
+  shared_runs.assert_same(
+    shared_runs.run(name, **TWINS[name], **RATES), shared_runs.run("fedavg", **RATES)
+  )
 
 
 def test_fedgm_contains_fedavgm_and_fednag_and_a_single_stage():
-  run = trained.run("fedgm", beta=0.7, nu=1.0, **RATES)
-  heavy = trained.run("fedavgm", beta=0.7, client_learning_rate=0.1, server_learning_rate=0.7 * 0.3)
-  trained.assert_same(run, heavy)
+  run = shared_runs.run("fedgm", beta=0.7, nu=1.0, **RATES)
+  heavy = shared_runs.run(
+    "fedavgm", beta=0.7, client_learning_rate=0.1, server_learning_rate=0.7 * 0.3
+  )
+  shared_runs.assert_same(run, heavy)
 
-  nesterov = trained.run("fedgm", beta=0.7, nu=0.7, server_learning_rate=0.8, **LR)
-  trained.assert_same(trained.run("fednag", **CASES["fednag"]), nesterov)
-  one = trained.run("fedgm_staged", stages=((5, 0.8, 0.7, 0.7),), **LR)
-  trained.assert_same(one, nesterov)
+  nesterov = shared_runs.run("fedgm", beta=0.7, nu=0.7, server_learning_rate=0.8, **LR)
+  shared_runs.assert_same(shared_runs.run("fednag", **CASES["fednag"]), nesterov)
+  one = shared_runs.run("fedgm_staged", stages=((5, 0.8, 0.7, 0.7),), **LR)
+  shared_runs.assert_same(one, nesterov)
 
 
 def test_adaptive_steps_without_memory_coincide():
   """β₁ = 0 makes FedAdam FedRMSProp, and in the first round β₂ = 0 makes all v equal Δ²."""
   rates = {**LR, "server_learning_rate": 0.05, "beta2": 0.7, "v0": 0.01}
-  trained.assert_same(
-    trained.run("fedadam", beta1=0.0, **rates), trained.run("fedrmsprop", **CASES["fedrmsprop"])
+  shared_runs.assert_same(
+    shared_runs.run("fedadam", beta1=0.0, **rates),
+    shared_runs.run("fedrmsprop", **CASES["fedrmsprop"]),
   )
 
 
 def test_the_default_snv_is_the_default_nag():
-  trained.assert_same(trained.run("fedsnv", **LR), trained.run("fednag", **LR))
+  shared_runs.assert_same(shared_runs.run("fedsnv", **LR), shared_runs.run("fednag", **LR))
 
 
 def test_fedsgd_with_all_variance_kept_is_plain_sgd():
-  plain = trained.run("fedsgd", optimizer="sgd", server_learning_rate=0.1)
-  trained.assert_same(trained.run("fedsgd", optimizer="mvr(1.0)", server_learning_rate=0.1), plain)
+  plain = shared_runs.run("fedsgd", optimizer="sgd", server_learning_rate=0.1)
+  shared_runs.assert_same(
+    shared_runs.run("fedsgd", optimizer="mvr(1.0)", server_learning_rate=0.1), plain
+  )
 
 
 def test_stages_from_keeps_the_papers_constants():

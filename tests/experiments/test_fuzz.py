@@ -29,8 +29,7 @@ from experiments.runs import folder as output
 from experiments.runs import reader
 from tasks.data import sqlite
 from tasks.data.folders import DataError
-from tests.helpers import report_runs
-from tests.helpers import trained as runs_of_tests
+from tests.helpers import report_runs, shared_runs
 from tff_momentum import optimizers, schedules
 from tff_momentum.registry import ALGORITHMS
 from tff_momentum.simulation import checkpoints, client_store, distributions
@@ -285,7 +284,7 @@ def test_reports_escape_all_names_and_stay_in_their_folder(algo, task, name, val
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
   """A folder with two checkpoints, and what reads them."""
-  process = runs_of_tests.process("scaffold", client_learning_rate=0.1, num_clients=6)
+  process = shared_runs.process("scaffold", client_learning_rate=0.1, num_clients=6)
   folder = tmp_path_factory.mktemp("checkpoints")
   store = client_store.MemoryStore(lambda client: process.initial_client_state([0, 0]))
   kept = checkpoints.Checkpoints(folder, process, store)

@@ -1,7 +1,7 @@
-"""What the contract suite runs every algorithm on: least squares with a truth of its own at each client.
+"""The problem on which the contract suite runs every algorithm: heterogeneous least squares.
 
-The loss is quadratic, with another Hessian and another optimum at each client; the last two clients
-have no examples. The two outputs stand for a penultimate layer too, so that FedMAX has its penalty.
+The loss is quadratic, and each client has its own Hessian and its own optimum. The last two clients have no
+examples. The two outputs also serve as the penultimate layer, for FedMAX's penalty.
 """
 
 import collections
@@ -23,7 +23,7 @@ BATCH = 3
 ROUNDS = 30
 _ORDER = np.random.default_rng(5)
 COHORTS = tuple(tuple(_ORDER.choice(6, 2, replace=False)) for _ in range(ROUNDS))
-# What a builder asks for beyond its defaults, by the name of the parameter.
+# Values for the parameters that builders require, or that describe the problem.
 EXAMPLES = {
   "client_learning_rate": 0.05,
   "num_clients": len(SIZES),
@@ -33,7 +33,7 @@ EXAMPLES = {
 
 
 def arguments(name: str) -> dict:
-  """Values for what this algorithm's builder takes from outside."""
+  """The arguments of this suite for an algorithm's builder."""
   parameters = ALGORITHMS[name].hyperparameters
   required = {n for n, default in parameters.items() if default is REQUIRED}
   assert required <= EXAMPLES.keys(), f"{name} needs an example of {required - EXAMPLES.keys()}"
@@ -77,6 +77,7 @@ def quadratic_model(penalty=None) -> Model:
 
 @functools.cache
 def examples(i: int):
+  """The examples ((u, v), z) of client i."""
   rng = np.random.default_rng(50 + i)
   scale, truth = rng.uniform(0.4, 1.0, size=5), rng.normal(0.3, 0.5, size=(5, 2))
   rows = rng.normal(size=(SIZES[i], 5)) * scale
@@ -90,7 +91,7 @@ def dataset(i: int) -> tf.data.Dataset:
 
 
 class Task:
-  """The contract suite's problem as a task."""
+  """The problem as a task for the round loop."""
 
   clients = [str(i) for i in range(len(SIZES))]  # noqa: RUF012
 
@@ -102,7 +103,7 @@ class Task:
 
 
 def loss(flat: np.ndarray) -> float:
-  """The loss of all clients' examples pooled, at a flat model."""
+  """The loss of a flat model on the examples of all clients together."""
   A, B = flat[:4].reshape(2, 2), flat[4:].reshape(3, 2)
   total = 0.0
   for i in range(len(SIZES)):
@@ -112,22 +113,28 @@ def loss(flat: np.ndarray) -> float:
 
 
 class History(collections.namedtuple("History", "process whole again resumed beside nobody")):
-  """Everything that the suite asks of an algorithm, from one build.
+  """All runs of one algorithm that the suite looks at, from one build.
 
-  whole: all the rounds. again: the first three once more. resumed: three rounds from round ten's
-  checkpoint. beside: the first three with clients that have nothing. nobody: a round, from that
-  checkpoint, of such clients alone.
+  Attributes:
+    process: what was run.
+    whole: all rounds.
+    again: the first three rounds, run a second time.
+    resumed: rounds 10 to 12, resumed from a checkpoint after round 9.
+    beside: the first three rounds, with clients without data in every cohort.
+    nobody: one round after the same checkpoint, of clients without data only.
   """
 
 
 @functools.cache
 def compiled(name: str):
+  """The process of an algorithm, with the suite's hyperparameters."""
   algorithm = algorithms.builder(name)(**arguments(name))
   return build_process(algorithm, quadratic_model(), work=LocalWork(epochs=2, weight_decay=1e-3))
 
 
 @functools.cache
 def history(name: str) -> History:
+  """Runs an algorithm in all the ways that `History` lists."""
   process = compiled(name)
   kept = {}
 
@@ -155,5 +162,5 @@ def history(name: str) -> History:
 
 
 def as_arrays(structure):
-  """Tensors as NumPy arrays: what a checkpoint would hold."""
+  """Converts tensors to NumPy arrays, as a checkpoint holds them."""
   return tf.nest.map_structure(np.asarray, structure)

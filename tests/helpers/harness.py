@@ -1,11 +1,12 @@
-"""The small problem on which the product is compared with the oracle, and how to run the product on it.
+"""The small problem on which the product is compared with the oracle, and functions that run it.
 
-Softmax regression with two weight tensors; five clients of very different sizes, ragged last batches,
-and one client with no data. The oracle sees the same examples in float64 NumPy, through a gradient
+The problem is softmax regression with two weight tensors. Its five clients have very different sizes, ragged
+last batches, and in one case no data. The oracle sees the same examples in float64 NumPy and uses a gradient
 written by hand.
 """
 
 import collections
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +14,12 @@ import tensorflow as tf
 from tests.oracle import Problem
 from tff_momentum.client import LocalWork
 from tff_momentum.models.model import Model, Tally
-from tff_momentum.processes.process import ClientInput, build_process
+from tff_momentum.processes.process import (
+  ClientInput,
+  FederatedProcess,
+  ProcessState,
+  build_process,
+)
 
 FEATURES, CLASSES, BATCH = 3, 4, 3
 SIZES = (7, 4, 1, 12, 0)
@@ -22,7 +28,7 @@ _SHAPES = ((FEATURES, CLASSES), (CLASSES,))
 
 
 def client_examples(i: int) -> tuple[np.ndarray, np.ndarray]:
-  """The examples of client i; its labels lean to one class and its features to one side."""
+  """The examples of client i. Each client favours one label and has its own mean of the features."""
   rng = np.random.default_rng(100 + i)
   x = rng.normal(0.5 * i, 1.0, (SIZES[i], FEATURES)).astype(np.float32)
   y = np.where(rng.random(SIZES[i]) < 0.6, i % CLASSES, rng.integers(0, CLASSES, SIZES[i]))
@@ -30,12 +36,13 @@ def client_examples(i: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def initial_weights() -> tuple[np.ndarray, ...]:
+  """The weights that the product and the oracle start from."""
   rng = np.random.default_rng(7)
   return tuple(rng.normal(0, 0.3, shape).astype(np.float32) for shape in _SHAPES)
 
 
 def softmax_model() -> Model:
-  """Softmax regression as a pure model in TensorFlow."""
+  """Softmax regression as a `Model`."""
 
   def forward(weights, batch):
     x, y = batch
@@ -74,7 +81,7 @@ def softmax_model() -> Model:
 
 
 def oracle_problem(**work) -> Problem:
-  """The same problem for the oracle; `work` is epochs, steps, weight_decay."""
+  """The same problem for the oracle; `work` is any of epochs, steps and weight_decay."""
 
   def gradient(flat, batch):
     x, y = batch
@@ -106,20 +113,37 @@ def flatten(weights) -> np.ndarray:
 
 
 def client_dataset(i: int) -> tf.data.Dataset:
+  """The batches of client i, in a fixed order."""
   return tf.data.Dataset.from_tensor_slices(client_examples(i)).batch(BATCH)
 
 
 def client_seed(round_number: int, client: int) -> np.ndarray:
+  """A seed for each round and client."""
   return np.array([round_number + 1, client + 1], np.int32)
 
 
-Run = collections.namedtuple("Run", "x states clients metrics process")
+class Run(NamedTuple):
+  """A run of the product.
+
+  Attributes:
+    x: the flat model after each round.
+    states: the state of the process after each round.
+    clients: client number -> its last state.
+    metrics: the metrics of each round.
+    process: what was run.
+  """
+
+  x: list[np.ndarray]
+  states: list[ProcessState]
+  clients: dict[int, Any]
+  metrics: list[Any]
+  process: FederatedProcess
 
 
 def run_product(
   algorithm, cohorts=COHORTS, *, model=None, aggregator=None, start=None, **work
 ) -> Run:
-  """Compiles the algorithm and runs it; `start` as `run_process` takes it."""
+  """Builds the process of an algorithm and runs it; `start` is that of `run_process`."""
   process = build_process(
     algorithm, model or softmax_model(), work=LocalWork(**work), aggregator=aggregator
   )
@@ -127,9 +151,14 @@ def run_product(
 
 
 def run_process(process, cohorts=COHORTS, *, start=None, dataset=client_dataset, steps=None) -> Run:
-  """Runs a compiled process; `start` is (state, clients, first round) to resume from.
+  """Runs a process on the cohorts, one round each.
 
-  steps: of some clients, where the process takes them. Nobody starts before the round itself.
+  Args:
+    process: made by `build_process`.
+    cohorts: client numbers of each round.
+    start: (state, client states, number of the first round) to resume from; None starts at round 0.
+    dataset: client number -> its batches.
+    steps: client number -> its local steps, if the process takes them; the default number for others.
   """
   state, clients, first = start or (process.initialize(), {}, 0)
   clients = dict(clients)
@@ -152,7 +181,7 @@ def run_process(process, cohorts=COHORTS, *, start=None, dataset=client_dataset,
 
 
 def assert_same_models(actual, expected, tolerance=1e-5):
-  """The models after every round agree, relative to their size."""
+  """Asserts that the models after every round agree within an absolute plus a relative tolerance."""
   assert len(actual) == len(expected)
   for t, (a, b) in enumerate(zip(actual, expected, strict=True)):
     np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=f"round {t}")

@@ -1,6 +1,6 @@
-"""A run with client states on disk that a test can kill; light, because every kill starts it again.
+"""A run with client states on disk that a test can kill. It is light, because each kill starts it again.
 
-The "server" is a number that depends on every state ever seen, so that one lost or doubled round shows.
+The "server" is one number that depends on every state ever seen, so a lost or repeated round shows in it.
 """
 
 import json
@@ -15,12 +15,13 @@ from tff_momentum.simulation.client_store import LmdbStore
 CLIENTS, COHORT, PERIOD = 12, 4, 7
 
 
-def new_client(client):
+def new_client(client: str) -> np.ndarray:
+  """The state of a client that has not taken part yet."""
   return np.full(300, float(int(client)))
 
 
 def run(folder: str, last: int) -> None:
-  """Runs to round `last`, resuming from the newest checkpoint, which the loop writes at a period."""
+  """Runs until round `last` from the newest checkpoint; writes one every PERIOD rounds and at the end."""
   folder = pathlib.Path(folder)
   store = LmdbStore(folder / "store", new_client, map_bytes=2**16)
   checkpoints = sorted(folder.glob("checkpoint-*"), key=lambda p: int(p.name.split("-")[1]))
@@ -45,11 +46,14 @@ def run(folder: str, last: int) -> None:
       store.release(safe / "states")
       for old in folder.glob("checkpoint-*"):
         if old != safe:
-          shutil.rmtree(folder / "outdated", ignore_errors=True)  # left half deleted by a kill
+          shutil.rmtree(
+            folder / "outdated", ignore_errors=True
+          )  # a kill may have left a part of it
           old.rename(folder / "outdated")
           shutil.rmtree(folder / "outdated")
   store.close()
 
 
 def newest(folder: pathlib.Path) -> int:
+  """The round of the newest checkpoint; 0 without one."""
   return max([int(p.name.split("-")[1]) for p in folder.glob("checkpoint-*")], default=0)

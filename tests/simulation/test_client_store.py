@@ -1,4 +1,4 @@
-"""The stores of clients' states: what is saved comes back, and what a crash leaves fits a checkpoint."""
+"""The client stores: saved states are loaded again, and after a crash the store fits the checkpoint."""
 
 import collections
 import json
@@ -82,7 +82,7 @@ def test_a_round_is_not_saved_twice(store):
     store.save(["a"], [init("a")], 1)
 
 
-def test_the_store_is_found_again_on_disk_and_in_snapshots(tmp_path):
+def test_a_store_is_read_again_from_disk_and_from_a_snapshot(tmp_path):
   disk, memory = LmdbStore(tmp_path / "store", init), MemoryStore(init)
   for store in (disk, memory):
     play(store, [["a", "b"], ["b"]])
@@ -96,7 +96,7 @@ def test_the_store_is_found_again_on_disk_and_in_snapshots(tmp_path):
   disk.close()
 
 
-def test_released_versions_are_deleted_and_the_others_stay(tmp_path):
+def test_releasing_a_snapshot_deletes_only_versions_that_it_does_not_need(tmp_path):
   store = LmdbStore(tmp_path / "store", init)
   play(store, [["a", "b"], ["a"], ["a", "c"]])
   store.snapshot(tmp_path / "old")
@@ -153,7 +153,7 @@ def test_the_map_grows(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["memory", "lmdb"])
-def test_a_process_runs_on_states_that_were_written_and_read(kind, tmp_path):
+def test_a_process_trains_the_same_with_stored_client_states(kind, tmp_path):
   algorithm = algorithms.builder("adabest")(client_learning_rate=0.1)
   plain = harness.run_product(algorithm)
 
@@ -188,7 +188,9 @@ def test_a_run_killed_at_any_instant_and_resumed_equals_one_never_stopped(tmp_pa
     seen = killable_run.newest(folder)
     child = context.Process(target=killable_run.run, args=(str(folder), 10**9))
     child.start()
-    while killable_run.newest(folder) < seen + 2 * killable_run.PERIOD:  # it is under way
+    while (
+      killable_run.newest(folder) < seen + 2 * killable_run.PERIOD
+    ):  # wait until it is under way
       assert child.is_alive()
       time.sleep(0.001)
     time.sleep(delays.random() * 0.05)

@@ -1,4 +1,4 @@
-"""The simulated clock: who arrives when, how old, and what it costs."""
+"""The simulated clock: which clients arrive when, how stale their updates are, and its running time."""
 
 import itertools
 import time
@@ -11,29 +11,28 @@ from tff_momentum.simulation import clock, distributions, participation
 N = 30
 
 
-def pace(speed="lognormal(1, 0.7)", clients=N, usual=5, seed=1):
-  law = distributions.parse("client_speed", speed, above=0)
-  return clock.ClientSpeeds(clients, law, lambda i: usual, seed)
+def client_speeds(speed="lognormal(1, 0.7)", clients=N, default_steps=5, seed=1):
+  distribution = distributions.parse("client_speed", speed, above=0)
+  return clock.ClientSpeeds(clients, distribution, lambda i: default_steps, seed)
 
 
 def first(pattern, count):
   return [pattern(t) for t in range(count)]
 
 
-def slow_but_plain(clients, m, pace, *, max_staleness, stale):
-  """The same server, event by event, with lists in the place of a heap and of counters.
+def simple_server(clients, m, speeds, *, max_staleness, stale):
+  """The same server with sorted lists instead of a heap and counters.
 
-  Everybody starts at 0 and again as soon as they are done; K is the usual number.
+  Every client starts at time 0 and starts again as soon as it is done, with the default number of steps.
   """
-  running = [
-    (pace.seconds(i, None), i, i, 0) for i in range(clients)
-  ]  # end, entry, client, version
-  # The clock enters an end when the start is taken, one entry after all the starts of that instant.
+  # (end, entry, client, version)
+  running = [(speeds.seconds(i), i, i, 0) for i in range(clients)]
+  # The clock numbers the end of a job when the job starts, after all jobs that start at the same time.
   entry, version, arrived, dropped = itertools.count(clients), 0, [], 0
   while True:
     running.sort()
     now, _, client, started = running.pop(0)
-    restart = (now + pace.seconds(client, None), next(entry), client)
+    restart = (now + speeds.seconds(client), next(entry), client)
     if version - started > max_staleness:
       dropped += 1
     else:
@@ -47,10 +46,10 @@ def slow_but_plain(clients, m, pace, *, max_staleness, stale):
 
 @pytest.mark.parametrize("stale", clock.STALE_POLICIES)
 @pytest.mark.parametrize("max_staleness", [3, 6, 40])
-def test_agrees_with_a_slow_simulation(stale, max_staleness):
+def test_agrees_with_a_simple_simulation(stale, max_staleness):
   rules = dict(max_staleness=max_staleness, stale=stale)
-  cohorts = first(clock.asynchronous(N, 4, pace(), **rules), 200)
-  for cohort, expected in zip(cohorts, slow_but_plain(N, 4, pace(), **rules), strict=False):
+  cohorts = first(clock.asynchronous(N, 4, client_speeds(), **rules), 200)
+  for cohort, expected in zip(cohorts, simple_server(N, 4, client_speeds(), **rules), strict=False):
     now, clients, ages, dropped = expected
     assert (cohort.clients, cohort.staleness) == (clients, ages)
     assert cohort.measurements["virtual/seconds"] == pytest.approx(now)
@@ -61,16 +60,20 @@ def test_agrees_with_a_slow_simulation(stale, max_staleness):
 
 
 def test_the_server_drops_or_waits_for_stale_updates():
-  speeds = "lognormal(1, 1.5)"
-  drop = first(clock.asynchronous(N, 4, pace(speeds), max_staleness=5), 100)
-  block = first(clock.asynchronous(N, 4, pace(speeds), max_staleness=5, stale="block"), 100)
+  distribution = "lognormal(1, 1.5)"
+  drop = first(clock.asynchronous(N, 4, client_speeds(distribution), max_staleness=5), 100)
+  block = first(
+    clock.asynchronous(N, 4, client_speeds(distribution), max_staleness=5, stale="block"), 100
+  )
   assert sum(c.measurements["clients/stale"] for c in drop) > 10
   assert sum(c.unreported for c in drop) == sum(c.measurements["clients/stale"] for c in drop)
   assert "clients/stale" not in block[0].measurements
   assert max(len(c.clients) for c in block) > 4
   end = "virtual/seconds"
-  assert block[-1].measurements[end] > 2 * drop[-1].measurements[end]  # it waits for the slowest
-  # Dropping shuts the slowest out; waiting does not.
+  assert (
+    block[-1].measurements[end] > 2 * drop[-1].measurements[end]
+  )  # "block" waits for the slowest
+  # With "drop" the slowest clients never contribute; with "block" they do.
   assert len({i for c in drop for i in c.clients}) < N == len({i for c in block for i in c.clients})
 
 
@@ -79,7 +82,7 @@ def test_measurements_add_up():
     clock.asynchronous(
       N,
       4,
-      pace(),
+      client_speeds(),
       max_staleness=20,
       steps=distributions.parse_integers("steps", "uniform(1, 10)"),
       think_time=distributions.parse("think_time", "lognormal(2, 1)", at_least=0),
@@ -103,25 +106,29 @@ def test_measurements_add_up():
   assert 0.26 < lost / (lost + len(ages)) < 0.34
 
 
-def test_a_client_may_be_there_twice():
-  cohorts = first(clock.asynchronous(5, 4, pace("lognormal(1, 2)", 5), max_staleness=9), 50)
+def test_a_client_may_arrive_twice_in_one_cohort():
+  cohorts = first(
+    clock.asynchronous(5, 4, client_speeds("lognormal(1, 2)", 5), max_staleness=9), 50
+  )
   assert any(len(set(c.clients)) < 4 for c in cohorts)
 
 
-def test_fast_clients_come_more_often_and_slow_ones_are_older():
-  speeds = pace("lognormal(1, 1)")
+def test_fast_clients_arrive_more_often_and_slow_ones_are_staler():
+  speeds = client_speeds("lognormal(1, 1)")
   cohorts = first(clock.asynchronous(N, 4, speeds, max_staleness=200), 800)
   counts = np.bincount([i for c in cohorts for i in c.clients], minlength=N)
-  taken = [speeds.seconds(i, None) for i in range(N)]
+  taken = [speeds.seconds(i) for i in range(N)]
   assert np.corrcoef(counts, 1 / np.array(taken))[0, 1] > 0.99
   oldest = [max((a for c in cohorts for i, a in zip(c.clients, c.staleness, strict=True) if i == k),
                 default=0) for k in range(N)]  # fmt: skip
   assert np.corrcoef(oldest, taken)[0, 1] > 0.9
 
 
-def test_who_cannot_be_reached_does_not_start():
+def test_unavailable_clients_do_not_start():
   days = participation.DailyAvailability(N, 100.0, distributions.parse("availability", "0.25"), 1)
-  cohorts = first(clock.asynchronous(N, 3, pace("1", usual=1), max_staleness=9, days=days), 300)
+  cohorts = first(
+    clock.asynchronous(N, 3, client_speeds("1", default_steps=1), max_staleness=9, days=days), 300
+  )
   for cohort in cohorts:  # the last to arrive started a second before
     started = cohort.measurements["virtual/seconds"] - 1.0
     assert not days.waiting(np.array(cohort.clients[-1:]), started + 1e-6).any()
@@ -129,14 +136,16 @@ def test_who_cannot_be_reached_does_not_start():
 
 def test_cohorts_can_be_asked_for_again_and_from_any_round_on():
   def make():
-    return clock.asynchronous(N, 4, pace(), max_staleness=20, dropout_rate=0.1, seed=4)
+    return clock.asynchronous(N, 4, client_speeds(), max_staleness=20, dropout_rate=0.1, seed=4)
 
   one, other = make(), make()
   whole = first(one, 30)
   assert other(17) == whole[17]
   assert other(3) == whole[3]
   assert [one(t) for t in (29, 29, 0, 1)] == [whole[29], whole[29], whole[0], whole[1]]
-  other_seed = clock.asynchronous(N, 4, pace(seed=2), max_staleness=20, dropout_rate=0.1, seed=5)
+  other_seed = clock.asynchronous(
+    N, 4, client_speeds(seed=2), max_staleness=20, dropout_rate=0.1, seed=5
+  )
   assert first(other_seed, 30) != whole
 
 
@@ -145,14 +154,14 @@ def test_cohorts_can_be_asked_for_again_and_from_any_round_on():
 
 def synchronous(selected, wanted, **rules):
   pattern = participation.uniform(N, selected, 1)
-  return pattern, clock.synchronous(pattern, pace(), clients_per_round=wanted, **rules)
+  return pattern, clock.synchronous(pattern, client_speeds(), clients_per_round=wanted, **rules)
 
 
 def test_a_synchronous_round_lasts_as_long_as_its_slowest_client():
   plain, on_time = synchronous(6, None)
   now = 0.0
   for t in range(20):
-    taken = [pace().seconds(i, None) for i in plain(t).clients]
+    taken = [client_speeds().seconds(i) for i in plain(t).clients]
     now += max(taken)
     assert on_time(t).clients == plain(t).clients
     assert on_time(t).measurements["virtual/seconds"] == pytest.approx(now)
@@ -164,29 +173,29 @@ def test_stragglers_are_cut_at_the_deadline():
   plain, on_time = synchronous(6, 6, deadline=5.0)
   cohorts = first(on_time, 60)
   for t, cohort in enumerate(cohorts):
-    quick = [i for i in plain(t).clients if pace().seconds(i, None) <= 5.0]
+    quick = [i for i in plain(t).clients if client_speeds().seconds(i) <= 5.0]
     assert cohort.clients == quick
     assert cohort.unreported == cohort.measurements["clients/late"] == 6 - len(quick)
     assert cohort.measurements["virtual/idle_seconds"] <= 5.0
     assert (cohort.measurements["virtual/idle_seconds"] == 5.0) == (len(quick) < 6)
-  nobody = clock.synchronous(plain, pace(), clients_per_round=6, deadline=1e-3)(0)
+  nobody = clock.synchronous(plain, client_speeds(), clients_per_round=6, deadline=1e-3)(0)
   assert nobody.clients == []
   assert nobody.measurements["rounds/skipped"] == 1
 
 
-def test_over_selection_takes_the_first_to_report():
+def test_over_selection_uses_the_first_clients_to_report():
   plain, on_time = synchronous(9, 6)
   for t in range(20):
     cohort = on_time(t)
-    taken = sorted(pace().seconds(i, None) for i in plain(t).clients)
-    assert sorted(pace().seconds(i, None) for i in cohort.clients) == taken[:6]
+    taken = sorted(client_speeds().seconds(i) for i in plain(t).clients)
+    assert sorted(client_speeds().seconds(i) for i in cohort.clients) == taken[:6]
     assert cohort.measurements["clients/late"] == 3
     assert cohort.measurements["virtual/idle_seconds"] == taken[5]
 
 
-def test_the_server_waits_for_who_drops_out_until_the_deadline():
+def test_the_server_waits_for_dropped_clients_until_the_deadline():
   lost = participation.with_dropouts(participation.uniform(N, 6, 1), 0.3, 1)
-  on_time = clock.synchronous(lost, pace("1"), clients_per_round=6, deadline=50.0)
+  on_time = clock.synchronous(lost, client_speeds("1"), clients_per_round=6, deadline=50.0)
   for t in range(20):
     cohort = on_time(t)
     waited = 50.0 if cohort.measurements["clients/dropped"] else 5.0
@@ -194,15 +203,15 @@ def test_the_server_waits_for_who_drops_out_until_the_deadline():
     assert cohort.unreported == cohort.measurements["clients/dropped"]
 
 
-# Cost.
+# Running time.
 
 
-def test_ten_thousand_clients_cost_microseconds_an_arrival():
+def test_an_arrival_costs_microseconds_with_ten_thousand_clients():
   started = time.process_time()
   pattern = clock.asynchronous(
     10_000,
     10,
-    pace(clients=10_000),
+    client_speeds(clients=10_000),
     max_staleness=100,
     steps=distributions.parse_integers("steps", "uniform(1, 10)"),
     think_time=distributions.parse("think_time", "lognormal(1000, 1)", at_least=0),

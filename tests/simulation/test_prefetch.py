@@ -1,4 +1,4 @@
-"""Reading ahead: in order, once each, while the caller is busy, and with the reader's own errors."""
+"""Prefetching: items are read once, in order, while the caller is busy; errors are passed on."""
 
 import threading
 
@@ -7,37 +7,37 @@ import pytest
 from tff_momentum.simulation.prefetch import Prefetcher
 
 
-def test_the_next_one_is_read_while_the_caller_works():
+def test_the_next_item_is_read_while_the_caller_works():
   begun = {t: threading.Event() for t in range(4)}
 
   def read(t):
     begun[t].set()
     return 10 * t
 
-  ahead = Prefetcher(read, 1, 3)
-  assert ahead.get(1) == 10
-  assert begun[2].wait(10)  # nobody has asked for it yet
+  prefetcher = Prefetcher(read, 1, 3)
+  assert prefetcher.get(1) == 10
+  assert begun[2].wait(10)  # before anyone asks for it
   assert not begun[3].is_set()
-  assert [ahead.get(2), ahead.get(3)] == [20, 30]
+  assert [prefetcher.get(2), prefetcher.get(3)] == [20, 30]
   assert not begun[0].is_set()
-  ahead.close()
+  prefetcher.close()
 
 
-def test_an_error_belongs_to_the_round_that_it_is_about():
+def test_an_error_is_raised_for_the_item_that_caused_it():
   def read(t):
     if t == 1:
       raise ValueError("client 7 cannot be read")
     return t
 
-  ahead = Prefetcher(read, 0, 5)
-  assert ahead.get(0) == 0
+  prefetcher = Prefetcher(read, 0, 5)
+  assert prefetcher.get(0) == 0
   with pytest.raises(ValueError, match="client 7"):
-    ahead.get(1)
-  ahead.close()
+    prefetcher.get(1)
+  prefetcher.close()
 
 
 def test_closing_ends_the_thread():
-  ahead = Prefetcher(lambda t: t, 0, 9)
-  ahead.get(0)
-  ahead.close()
+  prefetcher = Prefetcher(lambda t: t, 0, 9)
+  prefetcher.get(0)
+  prefetcher.close()
   assert not any("prefetch" in thread.name for thread in threading.enumerate())

@@ -1,4 +1,4 @@
-"""Runs of the product that tests share: a process takes seconds to build, and many tests want the same."""
+"""Runs that several tests share, built once for each test process: building a process takes seconds."""
 
 import functools
 
@@ -18,22 +18,22 @@ BASES = {
   "rmsprop(0.9, epsilon=0.01)": base.rmsprop(0.9, 0.01),
   "adagrad(epsilon=0.01, v0=0.5)": base.adagrad(0.01, 0.5),
   "adam(0.9, 0.99, epsilon=0.01)": base.adam(0.9, 0.99, 0.01),
-}  # the product's text, and the oracle's optimizer
+}  # the text that the product parses -> the oracle's optimizer
 
 
 @functools.cache
 def process(name, *, work=WORK, model=harness.softmax_model, **hyperparameters):
-  """The compiled algorithm of this name; `work` is pairs, so that it can be a key."""
+  """Builds the process of an algorithm once; `work` is a tuple of pairs, so that it can be a cache key."""
   algorithm = algorithms.builder(name)(**hyperparameters)
   return build_process(algorithm, model(), work=LocalWork(**dict(work)))
 
 
 @functools.cache
 def run(name, *, cohorts=None, dataset=harness.client_dataset, **rest) -> harness.Run:
-  """Three rounds on the small problem, unless told otherwise."""
+  """Runs an algorithm once, by default for three rounds on the problem of `harness`."""
   return harness.run_process(process(name, **rest), cohorts or harness.COHORTS, dataset=dataset)
 
 
 def assert_same(left: harness.Run, right: harness.Run, tolerance=2e-6) -> None:
-  """The same models after every round, up to the rounding of float32."""
+  """Asserts that two runs have the same model after every round, up to float32 rounding."""
   harness.assert_same_models(left.x, right.x, tolerance)
