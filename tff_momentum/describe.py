@@ -1,7 +1,7 @@
 """Prints what an algorithm remembers and sends, read off its compiled types.
 
     python -m tff_momentum.describe scaffold --task=digits
-    python -m tff_momentum.describe --table          # the README's table of all algorithms
+    python -m tff_momentum.describe --table          # the table of docs/algorithms.md
 
 Run from the project's root, where the tasks are.
 """
@@ -88,7 +88,7 @@ def table(task: Any) -> str:
       f"{count / model_bytes:.2g}"
       for count in (process.bytes_down(1), process.bytes_up(1), process.client_state_bytes)
     )
-    path = f"tff_momentum/algorithms/{entry.module}.py"
+    path = f"../tff_momentum/algorithms/{entry.module}.py"
     lines.append(
       f"| `{name}` | {entry.source} | {down} × {up} | {'–' if kept == '0' else kept} | {entry.rule} "
       f"| [{entry.module}.py]({path}) |"
