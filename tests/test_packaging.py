@@ -47,6 +47,7 @@ OLD_NAMES = {
   "sizes": ["dense_bytes"],
   "diagnostics.layers": ["Shape", "forward_operations", "RULES"],
   "diagnostics.lockstep": ["GRADIENTS", "Walked", "Stepped", "LockStep"],
+  "diagnostics.updates": ["layer_names", "moved", "variance"],
   "diagnostics.walk": ["Walk", "Batches", "LocalSteps"],
   "simulation.client_states": ["MemoryStore", "LmdbStore"],
 }

@@ -32,7 +32,8 @@ MODULES: dict[str, tuple[str, ...]] = {
   "quantisation": ("transforms.compression",),
   "sizes": ("wire_bytes",),
   "diagnostics.layers": ("diagnostics.flops_layers",),
-  "diagnostics.lockstep": ("diagnostics.drift",),
+  "diagnostics.lockstep": ("diagnostics.drift", "diagnostics.cohort_steps"),
+  "diagnostics.updates": ("diagnostics.layer_updates", "diagnostics.update_variance"),
   "diagnostics.walk": ("diagnostics.local_steps",),
   "runtime.definitions": ("runtime.rewrite.function_defs",),
   "runtime.eager_tensors": ("runtime.compat",),
@@ -57,6 +58,14 @@ MODULES: dict[str, tuple[str, ...]] = {
 
 # Old module -> old name -> new name, for what was renamed on the way.
 NAMES: dict[str, dict[str, str]] = {
+  "diagnostics.lockstep": {
+    "LockStep": "ClientDrift",
+    "Stepped": "StepResult",
+    "Walked": "DriftResult",
+  },
+  "diagnostics.updates": {"moved": "update", "variance": "update_variance"},
+  "diagnostics.walk": {"Batches": "StepBatches", "Walk": "StepsCall"},
+  "exchanges": {"Stage": "CompiledExchange", "trip": "run_exchange"},
   "postponed": {"postpone": "load_when_used"},
   "simulation.client_states": {"ClientStates": "ClientStore"},
   "simulation.laws": {"Law": "Distribution", "read": "parse", "read_whole": "parse_integers"},

@@ -1,28 +1,40 @@
-"""What a client can do with its own data in a round: walk over it step by step, or take a full gradient.
+"""What a client can do with its data in a round: take local steps, or compute a full gradient.
 
-The order of the batches is the order of the data set that the client was given; who shuffles it does so
-before. All randomness of a client (dropout, quantisation) grows from its seed for the round.
+Batches come in the order of the client's data set; shuffle the data set to change it. All randomness of a
+client (dropout, quantisation) derives from its seed for the round.
 """
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from tff_momentum import hot_functions, trees, validation
-from tff_momentum.models.model import Batch, Model, Tally, Weights, features_and_labels
+from tff_momentum.models.model import Batch, Model, Seed, Tally, Weights, features_and_labels
+
+Carry: TypeAlias = Any  # what an algorithm passes from one local step to the next
+Gradient: TypeAlias = Callable[[Weights], Weights]
+Step: TypeAlias = Callable[[Carry, Gradient], Carry]
 
 
 @dataclasses.dataclass(frozen=True)
 class LocalWork:
-  """How far a client walks in a round, and the weight decay in all its gradients.
+  """How many local steps a client takes in a round, and the weight decay in its gradients.
+
+  Example:
+    >>> import tff_momentum as tfm
+    >>> tfm.LocalWork(steps=10, weight_decay=1e-4)
+    LocalWork(epochs=1, steps=10, weight_decay=0.0001, uneven=False)
 
   Attributes:
-    epochs: passes over the client's data ...
-    steps: ... or a fixed number of steps, starting over when the data ends.
-    weight_decay: added to every gradient as weight_decay · y.
-    uneven: whether a client may be told a number of steps of its own (`ClientInput.steps`).
+    epochs: the number of passes over the client's data.
+    steps: a fixed number of local steps instead; the data is repeated when it ends.
+    weight_decay: λ ≥ 0; λ·y is added to every gradient at y.
+    uneven: whether each client's input gives its own number of steps (`ClientInput.steps`).
+
+  Raises:
+    ValueError: if a value is out of range.
   """
 
   epochs: int = 1
@@ -41,10 +53,32 @@ class LocalWork:
 class Client:
   """A client in one round, as an algorithm's `client_update` sees it.
 
+  An algorithm uses `round`, `seed`, `num_steps`, `num_examples`, `steps` and `full_gradient`. The rest is for
+  measurements: a subclass may override `steps` and `full_gradient` to intercept an algorithm's calls, and
+  use `num_batches`, `step_batches` and `step_gradient` to take the same steps itself.
+
+  Example:
+    >>> import numpy as np, tensorflow as tf, tff_momentum as tfm
+    >>> from tff_momentum import trees
+    >>> model = tfm.from_keras(
+    ...   lambda: tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False, input_shape=(1,))]),
+    ...   loss=tf.keras.losses.MeanSquaredError(),
+    ...   batch_spec=(tf.TensorSpec([None, 1]), tf.TensorSpec([None, 1])),
+    ... )
+    >>> data = tf.data.Dataset.from_tensors((np.float32([[1.0]]), np.float32([[3.0]])))
+    >>> client = tfm.Client(
+    ...   model, tfm.LocalWork(steps=20), data, seed=tf.zeros([2], tf.int32), round_number=0
+    ... )
+    >>> def step(y, grad):
+    ...   return trees.map(lambda y, g: y - 0.25 * g, y, grad(y))
+    >>> (y,) = client.steps(step, (tf.zeros([1, 1]),))
+    >>> round(float(y), 3)
+    3.0
+
   Attributes:
-    round: the number of the round in which the client started, from 0.
-    tally: the training metrics of the batches gone over so far; None if none were.
-    walked: whether local steps were taken.
+    round: the number of the round in which the client started, counted from 0.
+    tally: the training metrics of the batches used so far; None before the first gradient.
+    took_steps: whether `steps` was called.
   """
 
   def __init__(
@@ -52,46 +86,72 @@ class Client:
     model: Model,
     work: LocalWork,
     data: tf.data.Dataset,
-    seed: tf.Tensor,
+    seed: Seed,
     round_number: tf.Tensor,
     own_steps: tf.Tensor | None = None,
   ):
+    """Makes a client; `build_process` does so for every client and round.
+
+    Args:
+      model: the model to train.
+      work: the number of local steps, and the weight decay.
+      data: the client's batches.
+      seed: the client's seed for this round, int32[2].
+      round_number: the round in which the client started.
+      own_steps: the client's own number of local steps, int32, where 0 stands for the number in `work`; None
+        if all clients follow `work`.
+    """
     self._model = model
     self._value_and_grad = hot_functions.hot_function(model.value_and_grad)
     self._work = work
     self._data = data
     self._seed = seed
-    self._own_steps = own_steps  # 0 for the usual number; None where nobody is told
+    self._own_steps = own_steps  # 0 for the usual number; None if the input gives no number
     self._num_batches: tf.Tensor | None = None
     self._num_examples: tf.Tensor | None = None
     self.round = round_number
     self.tally: Tally | None = None
-    self.walked = False
+    self.took_steps = False
 
-  def seed(self, purpose: int) -> tf.Tensor:
-    """A seed of this client's own in this round, another one for each purpose (a small number)."""
+  def seed(self, purpose: int) -> Seed:
+    """A seed for this client and round; each purpose, a small non-negative integer, gets another one."""
     return tf.random.experimental.stateless_fold_in(self._seed, -1 - purpose)
 
   @property
   def num_steps(self) -> tf.Tensor:
-    """K_i, the local steps that `steps` takes, as a float32 scalar; 0 for a client with no data."""
-    return tf.cast(self._steps_to_take(), tf.float32)
+    """K_i, the number of local steps that `steps` takes, as a float32 scalar; 0 for a client without data."""
+    return tf.cast(self._step_count(), tf.float32)
 
   @property
   def num_examples(self) -> tf.Tensor:
-    """n_i, the examples that the client holds, as a float32 scalar."""
+    """n_i, the number of the client's examples, as a float32 scalar."""
     if self._num_examples is None:
       self._num_examples = self._data.reduce(tf.zeros([]), lambda n, batch: n + _size(batch))
     return self._num_examples
 
-  def steps(self, step: Callable[[Any, Callable[[Weights], Weights]], Any], start: Any) -> Any:
-    """Takes K_i local steps and returns where they lead.
+  @property
+  def num_batches(self) -> tf.Tensor:
+    """The number of batches in one pass over the client's data, as an int64 scalar."""
+    if self._num_batches is None:
+      known = self._data.cardinality()
+      self._num_batches = tf.cond(
+        known >= 0,
+        lambda: known,
+        lambda: self._data.reduce(tf.zeros([], tf.int64), lambda n, _: n + 1),
+      )
+    return self._num_batches
+
+  def steps(self, step: Step, start: Carry) -> Carry:
+    """Takes K_i local steps and returns the last carry.
 
     Args:
-      step: (carry, grad) -> carry, where `grad(y)` is the mean gradient at y on this step's batch.
-        However often a step calls it, the batch and the dropout are the same, and the training
-        metrics count the batch once, at the first point.
+      step: (carry, grad) -> carry, where `grad(y)` is the mean gradient at y on this step's batch. A step may
+        call it several times: all calls use the same batch and dropout masks, and the training metrics count
+        the batch once, at the first point.
       start: the first carry, any structure of tensors.
+
+    Returns:
+      The carry after the last step; `start` for a client without data.
     """
     whole_epochs = self._work.steps is None and self._own_steps is None
 
@@ -106,14 +166,21 @@ class Client:
       carry = step(carry, grad)
       return carry, tallies[0] if tallies else self._model.empty_tally()
 
-    self.walked = True
-    carry, self.tally = self._fold(self._steps_to_take(), body, start)
+    self.took_steps = True
+    carry, self.tally = self._fold(self._step_count(), body, start)
     if whole_epochs:
       self._num_examples = self.tally.examples / self._work.epochs
     return carry
 
   def full_gradient(self, *points: Weights) -> Any:
-    """The mean gradient over all the client's examples, in one pass; a tuple if of several points."""
+    """Computes the mean gradient over all the client's examples, in one pass over the data.
+
+    Args:
+      *points: the weights at which to take it.
+
+    Returns:
+      The gradient at the point; a tuple of gradients for several points. Zeros for a client without data.
+    """
 
     def body(value_and_grad, sums, batch):
       n = _size(batch)
@@ -125,7 +192,7 @@ class Client:
       return sums, results[0][0]
 
     zeros = tuple(trees.zeros_like(x) for x in points)
-    sums, tally = self._fold(self._batches(), body, zeros)
+    sums, tally = self._fold(self.num_batches, body, zeros)
     self._num_examples = tally.examples
     if self.tally is None:
       self.tally = tally
@@ -137,12 +204,29 @@ class Client:
     )
     return means if len(means) > 1 else means[0]
 
-  def _fold(self, count, body, start) -> tuple[Any, Tally]:
-    """Folds `body` over `count` batches, starting over when the data ends, and adds up the tallies.
+  def step_batches(self) -> tf.data.Dataset:
+    """The batches of the K_i local steps, in order."""
+    return self._first_batches(self._step_count())
 
-    A reduction over the data set, since that is what the in-process runtime knows how to read fast.
+  def step_gradient(self, y: Weights, batch: Batch, k: tf.Tensor) -> Weights:
+    """The gradient that `grad(y)` is in local step k, whose batch is given.
+
+    Args:
+      y: the point.
+      batch: batch k of `step_batches`.
+      k: the number of the step, counted from 0; it determines the dropout masks.
     """
-    first, several = (start, self._model.empty_tally()), self._batches() > 1
+    k, batches = tf.cast(k, tf.int64), tf.maximum(self.num_batches, 1)
+    full = k % batches < batches - 1  # the last batch of an epoch may be smaller
+    _, g = self._value_and_grad(y, batch, self._batch_seed(k), tfm_full_batch=full)
+    return self._with_weight_decay(g, y)
+
+  def _fold(self, count, body, start) -> tuple[Any, Tally]:
+    """Folds `body` over `count` batches, repeating the data when it ends, and adds up the tallies.
+
+    It is a reduction over the data set because the in-process runtime has a fast path for those.
+    """
+    first, several = (start, self._model.empty_tally()), self.num_batches > 1
 
     def step(state, batch):
       k, full_size, *leaves = state
@@ -159,29 +243,19 @@ class Client:
       return k + 1, full_size, *tf.nest.flatten((carry, trees.add(tally, new)))
 
     state = (tf.zeros([], tf.int64), tf.zeros([]), *tf.nest.flatten(first))
-    _, _, *leaves = self._first(count).reduce(state, step)
+    _, _, *leaves = self._first_batches(count).reduce(state, step)
     return tf.nest.pack_sequence_as(first, leaves)
 
-  def _first(self, count: tf.Tensor) -> tf.data.Dataset:
-    """The first `count` batches of the data, repeated as often as need be."""
+  def _first_batches(self, count: tf.Tensor) -> tf.data.Dataset:
+    """The first `count` batches; the data is repeated as often as needed."""
     if self._work.epochs == 1 and self._work.steps is None and self._own_steps is None:
       return self._data
-    # A number of times, not without end: so the length of the data stays known.
-    passes = -(-count // tf.maximum(self._batches(), 1))
+    # A finite number of repetitions keeps the length of the data set known.
+    passes = -(-count // tf.maximum(self.num_batches, 1))
     return self._data.repeat(passes).take(count)
 
-  def _batches(self) -> tf.Tensor:
-    if self._num_batches is None:
-      known = self._data.cardinality()
-      self._num_batches = tf.cond(
-        known >= 0,
-        lambda: known,
-        lambda: self._data.reduce(tf.zeros([], tf.int64), lambda n, _: n + 1),
-      )
-    return self._num_batches
-
-  def _steps_to_take(self) -> tf.Tensor:
-    batches, fixed, own = self._batches(), self._work.steps, self._own_steps
+  def _step_count(self) -> tf.Tensor:
+    batches, fixed, own = self.num_batches, self._work.steps, self._own_steps
     if fixed is None and own is None:
       return batches * self._work.epochs
     steps = batches * self._work.epochs if fixed is None else tf.constant(fixed, tf.int64)
@@ -189,7 +263,7 @@ class Client:
       steps = tf.where(own > 0, tf.cast(own, tf.int64), steps)
     return tf.where(batches > 0, steps, 0)
 
-  def _batch_seed(self, k: tf.Tensor) -> tf.Tensor:
+  def _batch_seed(self, k: tf.Tensor) -> Seed:
     return tf.random.experimental.stateless_fold_in(self._seed, tf.cast(k, tf.int32))
 
   def _with_weight_decay(self, g: Weights, y: Weights) -> Weights:

@@ -11,7 +11,7 @@ from experiments.reports.figures import RC, plt
 from tasks.quadratic import quadratic_model
 from tff_momentum import algorithms
 from tff_momentum.client import LocalWork
-from tff_momentum.diagnostics.drift import LockStep
+from tff_momentum.diagnostics.drift import ClientDrift
 from tff_momentum.processes.process import ClientInput, build_process
 from tff_momentum.registry import ALGORITHMS
 
@@ -41,7 +41,7 @@ def train(name: str, rate: float, steps: int, rounds: int) -> Paths:
   )
   model = quadratic_model(OPTIMUM, START)
   process = build_process(algorithm, model, work=LocalWork(steps=steps))
-  lock_step, state = LockStep(process, alpha=False), process.initialize()
+  drift, state = ClientDrift(process, alpha=False), process.initialize()
   states = [process.initial_client_state(np.array([1, i], np.int32)) for i in range(2)]
   paths = Paths([START], [])
 
@@ -58,9 +58,9 @@ def train(name: str, rate: float, steps: int, rounds: int) -> Paths:
     ]
 
   for _ in range(rounds):
-    walked = [models for _, models in lock_step.walk(state, clients())]
+    after_steps = [models for _, models in drift.steps(state, clients())]
     for i in range(2):
-      paths.local.append([paths.server[-1], *(np.ravel(models[i][0]) for models in walked)])
+      paths.local.append([paths.server[-1], *(np.ravel(models[i][0]) for models in after_steps)])
     output = process.next(state, clients())
     state, states = output.state, output.clients
     paths.server.append(np.ravel(process.weights(state)[0]))

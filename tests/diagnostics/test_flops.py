@@ -105,5 +105,5 @@ def test_a_layer_without_a_rule_is_refused():
     tf.TensorSpec([None, 4], tf.float32),
     1,
   )
-  with pytest.raises(ValueError, match="flops knows no rule for the layer odd"):
+  with pytest.raises(ValueError, match="flops has no rule for the layer odd"):
     forward_operations(odd)

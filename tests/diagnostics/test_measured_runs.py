@@ -12,7 +12,7 @@ from tasks import quadratic
 from tests.helpers.contract_problem import as_arrays
 from tff_momentum import algorithms
 from tff_momentum.client import LocalWork
-from tff_momentum.diagnostics import updates
+from tff_momentum.diagnostics import layer_updates
 from tff_momentum.diagnostics.gradient import FullGradient
 from tff_momentum.diagnostics.measure import Measure
 from tff_momentum.models.model import Model, Tally
@@ -172,9 +172,9 @@ def test_names_of_layers_do_not_depend_on_what_was_built_before():
     )
 
   stand_in = types.SimpleNamespace(keras=model, initial_weights=())
-  names = updates.layer_names(stand_in)
+  names = layer_updates.layer_names(stand_in)
   assert names == ["dense/kernel", "dense/bias", "dense/kernel_1"]
-  assert updates.layer_names(stand_in) == names
+  assert layer_updates.layer_names(stand_in) == names
 
 
 @pytest.mark.slow

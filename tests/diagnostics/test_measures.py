@@ -12,7 +12,7 @@ from tff_momentum import algorithms
 from tff_momentum.client import LocalWork
 from tff_momentum.diagnostics.cosine import CosineDistance
 from tff_momentum.diagnostics.dissimilarity import Dissimilarity
-from tff_momentum.diagnostics.drift import LockStep
+from tff_momentum.diagnostics.drift import ClientDrift
 from tff_momentum.diagnostics.gradient import FullGradient
 from tff_momentum.processes.process import ClientInput, build_process
 from tff_momentum.registry import ALGORITHMS
@@ -70,7 +70,7 @@ def compiled(name, **work):
 )
 def test_drift_and_alpha_agree_with_the_oracle(name, full):
   process = compiled(name, epochs=2)
-  measured = LockStep(process, gradients="full" if full else "batch")(
+  measured = ClientDrift(process, gradients="full" if full else "batch")(
     process.initialize(), clients(first_states(process))()
   )
   _, step, parts = CASES[name]
@@ -87,14 +87,14 @@ def test_drift_and_alpha_agree_with_the_oracle(name, full):
   )
 
 
-def test_the_walk_is_the_algorithms_own():
-  """What the clients end with in lock step has the mean that a round makes its model of."""
+def test_the_steps_are_the_algorithms_own():
+  """The mean of the last models of the clients is the model after the round."""
   process = compiled("fedavg", steps=5)
   state = process.initialize()
   cohort = clients(first_states(process))
-  walked = LockStep(process)(state, cohort())
+  result = ClientDrift(process)(state, cohort())
   after = process.next(state, cohort()).state
-  mean = np.mean([harness.flatten(y) for y in walked.models], axis=0)
+  mean = np.mean([harness.flatten(y) for y in result.models], axis=0)
   np.testing.assert_allclose(mean, harness.flatten(process.weights(after)), rtol=1e-6, atol=1e-7)
 
 
@@ -106,9 +106,9 @@ def test_cosine_distance_agrees_with_all_pairs():
   cosine = CosineDistance(process)
   cohort = clients(first_states(process))
   assert cosine(process.initialize(), cohort()) == pytest.approx(expected, rel=1e-4)
-  walked = LockStep(process, alpha=False)(process.initialize(), cohort())
-  assert cosine.between(walked.models) == pytest.approx(expected, rel=1e-4)
-  assert cosine.between(walked.models[:1]) == 0
+  result = ClientDrift(process, alpha=False)(process.initialize(), cohort())
+  assert cosine.between(result.models) == pytest.approx(expected, rel=1e-4)
+  assert cosine.between(result.models[:1]) == 0
 
 
 def test_gradient_and_dissimilarity_agree_with_the_oracle():
@@ -173,7 +173,7 @@ def test_drift_on_quadratics_has_its_closed_form():
       own = (1 - 0.2 * a) ** k * (d0 + b / a) - b / a
       shadow = (1 - 0.2 * problem.curvature) ** k * d0
       total += np.sum((own - shadow) ** 2) / (6 * 4)
-  measured = LockStep(process)(process.initialize(), cohort())
+  measured = ClientDrift(process)(process.initialize(), cohort())
   assert measured.drift == pytest.approx(total, rel=1e-4)
   assert measured.drift > 0.05
 
@@ -181,20 +181,20 @@ def test_drift_on_quadratics_has_its_closed_form():
 @pytest.mark.parametrize("name", ["ghbm", "mime", "fedavg_lm"])
 def test_no_drift_in_one_step_nor_among_identical_clients(name):
   _, process, cohort = quadratic_process(name, local_steps=1)
-  measured = LockStep(process)(process.initialize(), cohort())
+  measured = ClientDrift(process)(process.initialize(), cohort())
   assert measured.drift == 0
   assert measured.alpha is None
   _, process, cohort = quadratic_process(
     name, gradient_dissimilarity=0.0, hessian_dissimilarity=0.0
   )
-  assert LockStep(process)(process.initialize(), cohort()).drift == pytest.approx(0, abs=1e-10)
+  assert ClientDrift(process)(process.initialize(), cohort()).drift == pytest.approx(0, abs=1e-10)
 
 
 def test_alpha_is_zero_where_all_clients_have_one_hessian():
   _, process, cohort = quadratic_process("fedadc", hessian_dissimilarity=0.0)
-  assert LockStep(process)(process.initialize(), cohort()).alpha == pytest.approx(0, abs=1e-4)
+  assert ClientDrift(process)(process.initialize(), cohort()).alpha == pytest.approx(0, abs=1e-4)
   _, process, cohort = quadratic_process("fedadc")
-  assert LockStep(process)(process.initialize(), cohort()).alpha > 1e-3
+  assert ClientDrift(process)(process.initialize(), cohort()).alpha > 1e-3
 
 
 def test_dissimilarity_on_quadratics_is_what_the_task_was_made_with():
@@ -216,4 +216,4 @@ def test_dissimilarity_on_quadratics_is_what_the_task_was_made_with():
 def test_an_algorithm_without_local_steps_is_refused():
   _, process, _ = quadratic_process("fedsgd")
   with pytest.raises(ValueError, match="the clients of this algorithm take none"):
-    LockStep(process)
+    ClientDrift(process)

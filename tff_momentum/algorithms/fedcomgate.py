@@ -97,7 +97,10 @@ def fedcomgate(
         upload_bytes=lambda specs: quantiser.packed_bytes(specs.q) + _COUNT_BYTES,
       ),
       Exchange(
-        lambda state, t: state.mean_q_per_step, take_mean_off, lambda state, nothing, info: state.x
+        lambda state, t: state.mean_q_per_step,
+        take_mean_off,
+        lambda state, nothing, info: state.x,
+        client_work="none",
       ),
     ),
     model=lambda x: x,

@@ -96,7 +96,9 @@ def fedsgd(
 
   return Algorithm(
     init_server=lambda x: ServerState(x, base.start(x)),
-    exchanges=(Exchange(lambda state, t: state.x, client_update, server_update),),
+    exchanges=(
+      Exchange(lambda state, t: state.x, client_update, server_update, client_work="full_gradient"),
+    ),
     model=lambda state: state.x,
     client_weighting=client_weighting,
     momentum=momentum_of(base),
@@ -118,7 +120,14 @@ def _fedsgd_mvr(eta: Schedule, a: float, client_weighting: str) -> Algorithm:
 
   return Algorithm(
     init_server=lambda x: MvrState(x, x_minus=x, m=trees.zeros_like(x)),
-    exchanges=(Exchange(lambda state, t: (state.x, state.x_minus), client_update, server_update),),
+    exchanges=(
+      Exchange(
+        lambda state, t: (state.x, state.x_minus),
+        client_update,
+        server_update,
+        client_work="full_gradient",
+      ),
+    ),
     model=lambda state: state.x,
     client_weighting=client_weighting,
     momentum=lambda state, t, steps: state.m,

@@ -80,6 +80,7 @@ def mime(
         lambda state, t: state.x,
         gradient_at_server_model,
         lambda state, gradient, info: Anchored(state.x, state.s, c=gradient),
+        client_work="full_gradient",
       ),
       Exchange(lambda state, t: state, client_update, server_update),
     ),

@@ -87,6 +87,7 @@ def mime_mvr(
         gradient_at_server_model,
         lambda state, gradient, info: state._replace(m=gradient),
         first_round_only=True,
+        client_work="full_gradient",
       ),
       Exchange(lambda state, t: state, client_update, server_update),
     ),

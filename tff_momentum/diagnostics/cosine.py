@@ -2,12 +2,11 @@
 
     mean over i < j of 1 − cos(y_i, y_j)  =  Σ_i ‖u_i − ū‖² / (S − 1),   u_i = y_i/‖y_i‖
 
-The right-hand side takes two passes over the clients instead of all pairs, and keeps its digits where the
-models are nearly the same.
+The right-hand side needs two passes over the clients instead of all pairs, and stays accurate if the models
+are nearly equal.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,28 +14,41 @@ import tensorflow_federated as tff
 
 from tff_momentum import trees
 from tff_momentum.diagnostics.local_steps import LocalSteps
+from tff_momentum.models.model import Weights
 from tff_momentum.processes.process import ClientInput, FederatedProcess, ProcessState
 
 
 class CosineDistance:
-  """Measures the distance between models, or lets a cohort train and measures theirs."""
+  """Measures the distance between given models, or between the models that a cohort trains."""
 
   def __init__(self, process: FederatedProcess):
-    """Compiles the computations for a process's model."""
+    """Compiles the computations.
+
+    Args:
+      process: the process whose clients' models to compare.
+
+    Raises:
+      ValueError: if the algorithm's clients take no local steps, or are asynchronous.
+    """
     self._between = _between(process.model.weights_spec)
     self._models = _models(LocalSteps(process), *process.next.type_signature.parameter)
 
   def __call__(self, state: ProcessState, clients: Sequence[ClientInput]) -> float:
-    """The distance between the models that a cohort trains from this state, its data unread."""
+    """The distance between the models that a cohort trains, starting from this state.
+
+    Args:
+      state: the process's state at the start of the round.
+      clients: the cohort; clients without data are left out.
+    """
     models, steps = self._models(state, list(clients))
     return self.between([y for y, count in zip(models, steps, strict=True) if count])
 
-  def between(self, models: Sequence[Any]) -> float:
-    """The distance between these models; 0 for one alone."""
+  def between(self, models: Sequence[Weights]) -> float:
+    """The mean pairwise distance between these models; 0 for fewer than two."""
     return float(self._between(list(models))) if len(models) > 1 else 0.0
 
 
-def _between(weights_spec: Any) -> tff.Computation:
+def _between(weights_spec: tuple[tf.TensorSpec, ...]) -> tff.Computation:
   weights_type = tff.types.tensorflow_to_type(weights_spec)
 
   @tff.tensorflow.computation(weights_type)
@@ -63,18 +75,20 @@ def _between(weights_spec: Any) -> tff.Computation:
   return between
 
 
-def _models(steps: LocalSteps, state_type: Any, clients_type: Any) -> tff.Computation:
-  """(state@SERVER, clients@CLIENTS) -> the model that each one ends with, and its K_i."""
+def _models(
+  steps: LocalSteps, state_type: tff.types.FederatedType, clients_type: tff.types.FederatedType
+) -> tff.Computation:
+  """(state@SERVER, clients@CLIENTS) -> each client's last model, and its K_i."""
 
   @tff.tensorflow.computation(steps.message_type, state_type.member.round, clients_type.member)
-  def walk(message, t, client):
+  def train(message, t, client):
     y = steps.iterate(steps.end(message, t, client))
     return y, tf.cast(steps.client(t, client).num_steps, tf.int32)
 
   @tff.federated_computation(state_type, clients_type)
   def models(state, clients):
     message = tff.federated_broadcast(steps.message(state, clients))
-    walked = tff.federated_map(walk, (message, tff.federated_broadcast(state.round), clients))
-    return walked[0], walked[1]
+    trained = tff.federated_map(train, (message, tff.federated_broadcast(state.round), clients))
+    return trained[0], trained[1]
 
   return models

@@ -1,40 +1,39 @@
-"""How different the clients' functions are at a model: G and B of (B, G)-BGD, and δ of δ-BHD (SCAFFOLD).
+"""How much the clients' functions differ at a model: G and B of (G, B)-BGD, and δ of δ-BHD (SCAFFOLD).
 
     mean_i ‖∇f_i(x)‖² ≤ G² + B²‖∇f(x)‖²,        ‖∇²f_i(x) − ∇²f(x)‖ ≤ δ for all i
 
-At one point x the first line holds with equality for B = 1 and G² = mean_i ‖∇f_i(x) − ∇f(x)‖², and for G = 0
-and B² = mean_i ‖∇f_i(x)‖² / ‖∇f(x)‖²; these two are reported. δ is the largest spectral norm of a client, by
-Lanczos on products of H_i − H with a vector. All means are over the clients with data, each counting one.
+At a point x the first inequality is an equality for B = 1 and G² = mean_i ‖∇f_i(x) − ∇f(x)‖², and for G = 0
+and B² = mean_i ‖∇f_i(x)‖² / ‖∇f(x)‖². This G and this B are reported. δ is the largest ‖H_i − H‖ over the
+clients, estimated by the Lanczos method. All means give equal weight to each client that has data.
 """
 
 import collections
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_momentum import trees
-from tff_momentum.client import Client
 from tff_momentum.diagnostics.gradient import full_gradient
-from tff_momentum.models.model import Model, dense_gradient
+from tff_momentum.diagnostics.spectral_norm import spectral_norm
+from tff_momentum.models.model import Model, Weights, dense_gradient
 from tff_momentum.processes.process import ClientInput, FederatedProcess, ProcessState
 
 COLUMNS = ("G", "B", "delta")
 
 
 class Dissimilarity:
-  """Measures G, B and δ of some clients."""
+  """Measures G, B and δ of a cohort."""
 
   def __init__(self, process: FederatedProcess, *, iterations: int = 10, seed: int = 0):
     """Compiles the computations.
 
     Args:
-      process: gives the model and its weight decay.
-      iterations: of Lanczos for each client, at most; each takes a product at every client.
-      seed: of the vectors it starts from.
+      process: the process that has the model and the weight decay.
+      iterations: the largest number of Lanczos iterations per client; each needs a product at every client.
+      seed: the seed of the start vectors.
     """
     self._iterations, self._seed = iterations, seed
     self._gradients = _gradients(process)
@@ -42,10 +41,10 @@ class Dissimilarity:
     self._shapes = [w.shape for w in process.model.initial_weights]
 
   def __call__(self, state: ProcessState, clients: Sequence[ClientInput]) -> dict[str, float]:
-    """G, B and δ at the state's model."""
+    """Measures G, B and δ at the state's model; returns them by column."""
     measured, present = self._gradients(state, list(clients))
     G2, mean_square, norm_square = (float(measured[name]) for name in ("G2", "each", "mean"))
-    delta = self.delta(state, clients, [i for i, there in enumerate(present) if there])
+    delta = self.delta(state, clients, [i for i, has_data in enumerate(present) if has_data])
     B = float(np.sqrt(mean_square / norm_square)) if norm_square > 0 else float("inf")
     return {"G": float(np.sqrt(G2)), "B": B, "delta": delta}
 
@@ -55,7 +54,13 @@ class Dissimilarity:
     clients: Sequence[ClientInput],
     numbers: Sequence[int],
   ) -> float:
-    """max ‖H_i − H‖ over the clients with these numbers, H being the mean over all that are given."""
+    """max ‖H_i − H‖.
+
+    Args:
+      state: the state whose model is the point x.
+      clients: the clients over which H is the mean.
+      numbers: the positions in `clients` over which to take the maximum.
+    """
     cohort = list(clients)
     start = np.random.default_rng(self._seed).normal(
       size=sum(int(np.prod(s)) for s in self._shapes)
@@ -78,34 +83,13 @@ class Dissimilarity:
     return tuple(part.reshape(s) for part, s in zip(parts, self._shapes, strict=True))
 
 
-def spectral_norm(
-  product: Callable[[np.ndarray], np.ndarray], start: np.ndarray, iterations: int
-) -> float:
-  """The largest |eigenvalue| of a symmetric map, by Lanczos with all vectors kept orthogonal."""
-  basis = [start / np.linalg.norm(start)]
-  diagonal: list[float] = []
-  beside: list[float] = []
-  while True:
-    w = product(basis[-1])
-    diagonal.append(float(basis[-1] @ w))
-    ritz = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
-    largest = float(np.abs(np.linalg.eigvalsh(ritz)).max())
-    for _ in range(2):  # once is not enough where the products are float32
-      w = w - np.stack(basis).T @ (np.stack(basis) @ w)
-    rest = float(np.linalg.norm(w))
-    if len(basis) == min(iterations, len(start)) or rest <= 1e-5 * max(largest, 1e-12):
-      return largest
-    beside.append(rest)
-    basis.append(w / rest)
-
-
-def curvature(model: Model, x: Any) -> Model:
-  """The model whose gradient at v is the product of this model's Hessian at x with v."""
+def curvature(model: Model, x: Weights) -> Model:
+  """The model whose gradient at v is H v, where H is the Hessian of the given model at x."""
 
   def product(v, batch, seed):
     point = tuple(tf.identity(w) for w in x)
     tally, g = model.value_and_grad(point, batch, seed)
-    # Not by a tape, which does not see the operations of an imported Keras model.
+    # A gradient tape does not record the operations of an imported Keras model; tf.gradients does.
     rows = tf.gradients(trees.dot(g, trees.map(tf.stop_gradient, v)), list(point))
     return tally, dense_gradient(rows, point)
 
@@ -113,7 +97,7 @@ def curvature(model: Model, x: Any) -> Model:
 
 
 def _gradients(process: FederatedProcess) -> tff.Computation:
-  """(state, clients) -> the squares of which G and B are made, and which clients have data."""
+  """(state, clients) -> the squared norms behind G and B, and which clients have data."""
   gradient, model = full_gradient(process)
   state_type, clients_type = process.next.type_signature.parameter
   g_type = gradient.type_signature.result.g
@@ -152,8 +136,7 @@ def _products(process: FederatedProcess) -> tff.Computation:
     weights_type, state_type.member.round, weights_type, clients_type.member
   )
   def product(x, t, v, client):
-    curved = curvature(process.model, x)
-    handle = Client(curved, process.work, client.data, client.seed, t)
+    handle = process.make_client(t, client, model=curvature(process.model, x))
     hv = handle.full_gradient(v)
     return tuple(hv), tf.cast(handle.num_examples > 0, tf.float32)
 
@@ -169,5 +152,5 @@ def _products(process: FederatedProcess) -> tff.Computation:
   return products
 
 
-def _flat(weights: Sequence[Any]) -> np.ndarray:
+def _flat(weights: Weights) -> np.ndarray:
   return np.concatenate([np.ravel(np.asarray(w, np.float64)) for w in weights])

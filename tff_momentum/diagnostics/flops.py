@@ -2,58 +2,77 @@
 
     N = K (p·B (fwd + bwd) + C|x|) + q·n (fwd + bwd),    fwd + bwd = 3 × the forward multiply-adds
 
-with p gradients a step, q full gradients a round and C operations a step for each parameter, all three
-counted by letting the algorithm's own `client_update` run on a client that only counts.
+where p is the number of gradients per step, q the number of full gradients per round, and C the number of
+operations per parameter and step. All three are counted by running the algorithm's own `client_update` on a
+client that only counts.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_momentum import trees
-from tff_momentum.algorithm import Exchange
 from tff_momentum.client import Client
 from tff_momentum.diagnostics.flops_layers import forward_operations
-from tff_momentum.processes.exchange import Stage
+from tff_momentum.processes.exchange import CompiledExchange, specs
 from tff_momentum.processes.process import ClientInput, FederatedProcess, ProcessState
 
 BACKWARD_AND_FORWARD = 3
-# What moves or makes numbers without computing them.
+# Operations that move or create numbers without computing them.
 FREE = ("Cast", "Const", "Fill", "Identity", "Pack", "Placeholder", "Reshape", "Select", "SelectV2",
         "Shape", "StridedSlice", "ZerosLike")  # fmt: skip
 
 
 class Cost(NamedTuple):
-  """What a client computes in a round, in the terms of the formula."""
+  """What a client computes in a round, in the terms of the formula.
 
-  forward: int  # multiply-adds of one example
-  parameters: int  # |x|
-  gradients: int  # p
-  operations: float  # C
-  full_gradients: int  # q
+  Attributes:
+    forward: the multiply-adds of the forward pass on one example.
+    parameters: |x|.
+    gradients: p.
+    operations: C.
+    full_gradients: q.
+  """
+
+  forward: int
+  parameters: int
+  gradients: int
+  operations: float
+  full_gradients: int
 
   def flops(self, steps: Any, batch: Any, examples: Any) -> Any:
-    """N, for K steps on batches of so many examples, of a client that holds `examples` in all."""
+    """N, the operations of a client in a round.
+
+    Args:
+      steps: K, the number of local steps.
+      batch: B, the number of examples in a batch.
+      examples: n, the number of the client's examples.
+    """
     both_ways = float(BACKWARD_AND_FORWARD * self.forward)
     step = self.gradients * batch * both_ways + self.operations * self.parameters
     return steps * step + self.full_gradients * examples * both_ways
 
 
 class Flops:
-  """Counts what a cohort's clients compute on average."""
+  """Counts the operations of a cohort's clients."""
 
   def __init__(self, process: FederatedProcess):
-    """Counts the algorithm's operations; raises ValueError where the model's cannot be counted."""
+    """Counts the algorithm's and the model's operations.
+
+    Args:
+      process: the process to measure; its model must come from Keras.
+
+    Raises:
+      ValueError: if the model has a layer whose operations cannot be counted.
+    """
     self.cost = cost(process)
     state_type, clients_type = process.next.type_signature.parameter
 
     @tff.tensorflow.computation(state_type.member.round, clients_type.member)
     def count(t, client):
-      own_steps = client.steps if process.takes_steps else None
-      handle = _Counting(process.model, process.work, client.data, client.seed, t, own_steps)
+      handle = process.make_client(t, client)
       n, batches = handle.num_examples, tf.cast(handle.num_batches, tf.float32)
       mean_batch = tf.math.divide_no_nan(n, batches)
       return self.cost.flops(handle.num_steps, mean_batch, n), tf.cast(n > 0, tf.float32)
@@ -66,17 +85,17 @@ class Flops:
     self._measure = measure
 
   def __call__(self, state: ProcessState, clients: Sequence[ClientInput]) -> float:
-    """The mean over these clients."""
+    """The mean operations of these clients in a round."""
     return float(self._measure(state, list(clients)))
 
 
 def cost(process: FederatedProcess) -> Cost:
-  """Counts what a client computes in an ordinary round."""
+  """Counts what a client computes in an ordinary round, that is, not round 0."""
   algorithm, model = process.algorithm, process.model
   counted = [
-    _count(process, exchange, stage)
-    for exchange, stage in zip(algorithm.exchanges, process.stages, strict=True)
-    if not exchange.first_round_only
+    _count(process, compiled)
+    for compiled in process.compiled_exchanges
+    if not compiled.exchange.first_round_only
   ]
   operations: float = sum(c.operations for c in counted) / model.num_parameters
   return Cost(
@@ -90,14 +109,10 @@ def cost(process: FederatedProcess) -> Cost:
   )
 
 
-class _Counting(Client):
-  """A client that takes one step, with stand-ins for gradients, and counts."""
+class _CountingClient(Client):
+  """A client that takes one step with placeholders for gradients, and counts."""
 
   gradients = full_gradients = operations = 0
-
-  @property
-  def num_batches(self):
-    return self._batches()
 
   def steps(self, step, start):
     graph = tf.compat.v1.get_default_graph()
@@ -113,30 +128,34 @@ class _Counting(Client):
 
   def full_gradient(self, *points):
     self.full_gradients += len(points)
-    stand_ins = tuple(trees.map(tf.identity, x) for x in points)
-    return stand_ins if len(points) > 1 else stand_ins[0]
+    placeholders = tuple(trees.map(tf.identity, x) for x in points)
+    return placeholders if len(points) > 1 else placeholders[0]
 
 
-def _count(process: FederatedProcess, exchange: Exchange, stage: Stage) -> _Counting:
-  state_type, clients_type = process.next.type_signature.parameter
-  counted = []
+def _count(process: FederatedProcess, compiled: CompiledExchange) -> _CountingClient:
+  """Counts one exchange: builds its `client_update` in a graph of its own, which never runs."""
 
-  @tff.tensorflow.computation(
-    stage.message.type_signature.result, state_type.member.round, clients_type.member
-  )
-  def count(message, t, client):
-    own_steps = client.steps if process.takes_steps else None
-    counting = _Counting(process.model, process.work, client.data, client.seed, t, own_steps)
-    exchange.client_update(counting, message, client.state)
-    counted.append(counting)
-    return np.float32(0)
+  def placeholder(spec: tf.TensorSpec) -> tf.Tensor:
+    return tf.compat.v1.placeholder(spec.dtype, spec.shape)
 
-  del count  # tracing it was all
-  return counted[0]
+  with tf.Graph().as_default():
+    message, state, batch = (
+      tf.nest.map_structure(placeholder, each)
+      for each in (
+        specs(compiled.types.message),
+        specs(process.client_state_type),
+        process.model.batch_spec,
+      )
+    )
+    seed, zero = tf.zeros([2], tf.int32), tf.zeros([], tf.int32)
+    client = ClientInput(seed, state, tf.data.Dataset.from_tensors(batch), steps=zero)
+    counting = process.make_client(zero, client, _CountingClient)
+    compiled.exchange.client_update(counting, message, state)
+  return counting
 
 
 def _size(operation: Any) -> int:
-  """How many numbers an operation computes; scalars count too, and do not matter."""
+  """The number of values that an operation computes; scalars are counted too, but do not matter."""
   if operation.type in FREE or not operation.outputs:
     return 0
   return operation.outputs[0].shape.num_elements() or 0

@@ -1,7 +1,8 @@
 """Multiply-adds of a Keras model's forward pass on one example, layer by layer.
 
-Counted as the library does that the FedGBO paper used: a product and its sum are one operation, the bias of a
-convolution is another, a recurrent cell counts its gates too, pooling and activations count nothing.
+The rules are those of the library that the FedGBO paper used: a multiplication and its addition are one
+operation, the bias of a convolution is another, a recurrent cell's gates count too, and pooling and
+activations do not count.
 """
 
 import math
@@ -13,14 +14,29 @@ import tensorflow as tf
 
 from tff_momentum.models.model import Model, features_and_labels
 
-Shape = tuple[int, ...]  # without the batch's dimension
+Shape = tuple[int, ...]  # without the batch dimension
 
 
 def forward_operations(model: Model) -> int:
-  """The multiply-adds of one example; raises ValueError for what cannot be counted."""
+  """Counts the multiply-adds of one example.
+
+  Example:
+    >>> import tensorflow as tf, tff_momentum as tfm
+    >>> from tff_momentum.diagnostics.flops_layers import forward_operations
+    >>> forward_operations(tfm.from_keras(
+    ...   lambda: tf.keras.Sequential([tf.keras.layers.Dense(10, input_shape=(784,))]),
+    ...   loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    ...   batch_spec=(tf.TensorSpec([None, 784]), tf.TensorSpec([None], tf.int32)),
+    ... ))
+    7840
+
+  Raises:
+    ValueError: if the model does not come from Keras, has a layer without a rule, or takes inputs of unknown
+      shape.
+  """
   if model.keras is None:
     raise ValueError(
-      "flops counts the layers of a Keras model, and this task's model is none; leave it out of "
+      "flops counts the layers of a Keras model; this task's model is not one. Leave it out of "
       "--diagnostics, or choose another task."
     )
   keras = model.keras()
@@ -35,13 +51,13 @@ def forward_operations(model: Model) -> int:
 def _one_example(spec: tf.TensorSpec) -> tf.Tensor:
   if None in spec.shape[1:]:
     raise ValueError(
-      f"flops needs examples of one known shape; found {spec.shape[1:]}: leave it out of --diagnostics."
+      f"flops needs examples of one fixed shape; found {spec.shape[1:]}. Leave it out of --diagnostics."
     )
   return tf.zeros([1, *spec.shape[1:]], spec.dtype)
 
 
 def _outer_layers(layer: Any) -> list[Any]:
-  """The layers inside a model, models inside it opened, but nothing taken apart that has a rule."""
+  """The layers of a model and of the models inside it; a layer made of layers is not taken apart."""
   if isinstance(layer, tf.keras.Model):
     return [inner for part in layer.layers for inner in _outer_layers(part)]
   return [layer]
@@ -65,7 +81,7 @@ def _operations(layer: Any, inputs: Shape, outputs: Shape) -> int:
       return rule(layer, inputs, outputs)
   if layer.weights:
     raise ValueError(
-      f"flops knows no rule for the layer {layer.name}, a {type(layer).__name__}; leave it out of "
+      f"flops has no rule for the layer {layer.name}, a {type(layer).__name__}. Leave it out of "
       "--diagnostics, or add a rule to tff_momentum/diagnostics/flops_layers.py."
     )
   return 0
@@ -85,7 +101,7 @@ def _depthwise(layer: Any, inputs: Shape, outputs: Shape) -> int:
 
 
 def _gated(gates: int, elementwise: int) -> Callable[[Any, Shape, Shape], int]:
-  """A recurrent layer: each gate is two products, their sum and its biases; then what joins the gates."""
+  """A recurrent layer: each gate is two products, their sum and the biases; then the gates are combined."""
 
   def rule(layer: Any, inputs: Shape, outputs: Shape) -> int:
     h, (length, width) = layer.units, inputs

@@ -1,52 +1,54 @@
 """The full gradient, and how well the server's momentum estimates it (GHBM, section 4.2, Lemmas 4.5 to 4.7).
 
-    g = E[G_i(x)] over all clients, or a sample of them;   ‖g‖, ‖m‖, ‖m − g‖ and cos(m, g)
+    g = E[G_i(x)] over all clients, or over a sample;   ‖g‖, ‖m‖, ‖m − g‖ and cos(m, g)
 
-with m = `Algorithm.momentum`, the momentum in the units of one gradient.
+where m = `Algorithm.momentum`, the momentum scaled to the size of one gradient.
 """
 
 import collections
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_momentum import trees
-from tff_momentum.client import Client
 from tff_momentum.processes.process import ClientInput, FederatedProcess, ProcessState
 
 
 class FullGradient:
-  """Measures the gradient of a process's model over clients, and its momentum against it.
+  """Measures the gradient of a process's model over clients, and compares the momentum with it.
 
   Attributes:
-    columns: the names of what it measures.
+    columns: the names of the values that it returns.
   """
 
   def __init__(self, process: FederatedProcess):
-    """Compiles the computation."""
+    """Compiles the computation; the momentum's columns are there if the algorithm has a momentum."""
     self.columns = ["gradient_norm"]
     if process.algorithm.momentum is not None:
       self.columns += ["momentum_norm", "momentum_error", "momentum_cosine"]
     self._measure = _measure(process)
 
   def __call__(self, state: ProcessState, clients: Sequence[ClientInput]) -> dict[str, float]:
-    """What these clients' data say of a state."""
+    """Measures a state on these clients' data; returns the values by column."""
     measured = self._measure(state, list(clients))
     return {name: float(measured[name]) for name in self.columns}
 
 
-def full_gradient(process: FederatedProcess) -> tuple[Any, ...]:
-  """A client's part: (x, t, client) -> G_i(x), its weight in the mean, K_i, and whether it has data."""
+def full_gradient(process: FederatedProcess) -> tuple[tff.Computation, tff.Computation]:
+  """Compiles the client's part of a gradient over clients.
+
+  Returns:
+    (x, round, client) -> `g` = G_i(x), its `weight` in the mean, `steps` = K_i, and whether it is `present`,
+    that is, has data; and state -> x.
+  """
   state_type, clients_type = process.next.type_signature.parameter
   weights_type = tff.types.tensorflow_to_type(process.model.weights_spec)
 
   @tff.tensorflow.computation(weights_type, state_type.member.round, clients_type.member)
   def gradient(x, t, client):
-    own_steps = client.steps if process.takes_steps else None
-    handle = Client(process.model, process.work, client.data, client.seed, t, own_steps)
+    handle = process.make_client(t, client)
     g = handle.full_gradient(x)
     present = tf.cast(handle.num_examples > 0, tf.float32)
     by_examples = process.algorithm.client_weighting == "num_examples"

@@ -1,7 +1,8 @@
-"""An algorithm's own local steps, seen from outside: where a client stands, and one step at a time.
+"""An algorithm's own local steps, seen from outside: the first and last carry, and one step at a time.
 
-An algorithm hands its step to `Client.steps` and its records say nothing else of it. So a measure runs the
-algorithm's own `client_update` with a client that stops there, and takes the steps itself.
+An algorithm's record does not contain its local step: `client_update` passes it to `Client.steps`. So a
+measure runs the algorithm's own `client_update` on a client that intercepts that call, and takes the steps
+itself.
 """
 
 from typing import Any, NamedTuple
@@ -11,55 +12,92 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_momentum import trees
-from tff_momentum.algorithm import Exchange
-from tff_momentum.client import Client
-from tff_momentum.processes.exchange import trip
+from tff_momentum.algorithm import ClientState, Message
+from tff_momentum.client import Carry, Client, Step
+from tff_momentum.models.model import Batch, Weights
+from tff_momentum.processes.exchange import run_exchange
 from tff_momentum.processes.process import ClientInput, FederatedProcess
 
 
-class Walk(NamedTuple):
-  """What an algorithm gave to `Client.steps`: its step, and a carry (the first one, unless said)."""
+class StepsCall(NamedTuple):
+  """An algorithm's call of `Client.steps`: its step function, and the carry before or after the steps."""
 
-  step: Any
-  start: Any
+  step: Step
+  carry: Carry
 
 
-class Batches(NamedTuple):
-  """The batches of a client's local steps, put together; batch k ends before the example `ends[k]`."""
+class StepBatches(NamedTuple):
+  """The batches of a client's local steps, concatenated.
+
+  Attributes:
+    joined: all examples, in order.
+    ends: int32, for each batch the index of its end in `joined`.
+  """
 
   joined: Any
   ends: Any
 
 
-class _Reached(Exception):
-  def __init__(self, walk: Walk):
-    super().__init__()
-    self.walk = walk
+class LocalSteps:
+  """The exchange of a process in which clients take local steps.
 
+  Attributes:
+    message_type: the TFF type of what the clients download in it.
+    message: TFF computation (process state@SERVER, clients@CLIENTS) -> that message@SERVER.
+    batches_type: the TFF type of `StepBatches`.
+  """
 
-class _Starting(Client):
-  """A client that stops where its local steps would begin."""
+  def __init__(self, process: FederatedProcess):
+    """Finds the exchange.
 
-  def steps(self, step, start):
-    raise _Reached(Walk(step, start))
+    Args:
+      process: the process whose local steps are wanted.
 
-
-class _Ending(Client):
-  """A client that stops where its local steps have led."""
-
-  def steps(self, step, start):
-    raise _Reached(Walk(step, super().steps(step, start)))
-
-
-class _Collecting(Client):
-  """A client that reads the batches of all its local steps, in order."""
-
-  def batches(self):
-    """The batches put together, and where each of them ends."""
-    spec = self._model.batch_spec
-    nothing = tf.nest.map_structure(
-      lambda leaf: tf.zeros([0, *(size or 0 for size in leaf.shape[1:])], leaf.dtype), spec
+    Raises:
+      ValueError: if clients take no local steps, or do not all start from the same model.
+    """
+    numbers = [n for n, e in enumerate(process.algorithm.exchanges) if e.takes_local_steps]
+    if not numbers:
+      raise ValueError(
+        "drift, cosine and alpha compare local steps; the clients of this algorithm take none. Leave them "
+        "out of --diagnostics, or choose another algorithm."
+      )
+    if process.algorithm.max_staleness:
+      raise ValueError(
+        "drift, cosine and alpha compare clients that start from the same model; those of an asynchronous "
+        "algorithm do not. Leave them out of --diagnostics, or choose another algorithm."
+      )
+    self._process = process
+    self._exchange = process.algorithm.exchanges[numbers[0]]
+    self._shapes = [w.shape for w in process.model.initial_weights]
+    self.message_type = process.compiled_exchanges[numbers[0]].types.message
+    self.message = _message(process, numbers[0])
+    self.batches_type = tff.types.to_type(
+      StepBatches(
+        tff.types.tensorflow_to_type(process.model.batch_spec),
+        tff.types.TensorType(np.int32, [None]),
+      )
     )
+
+  def client(self, t: tf.Tensor, client: ClientInput) -> Client:
+    """The client in round t."""
+    return self._process.make_client(t, client)
+
+  def start(self, message: Message, t: tf.Tensor, client: ClientInput) -> StepsCall:
+    """The client's step function, and its carry before the first step."""
+    intercepting = self._process.make_client(t, client, _StopBeforeSteps)
+    return self._intercept(intercepting, message, client.state)
+
+  def end(self, message: Message, t: tf.Tensor, client: ClientInput) -> Carry:
+    """The client's carry after its last step."""
+    intercepting = self._process.make_client(t, client, _StopAfterSteps)
+    return self._intercept(intercepting, message, client.state).carry
+
+  def read_batches(self, t: tf.Tensor, client: ClientInput) -> StepBatches:
+    """Reads the batches of the client's local steps once; a second pass would shuffle them differently."""
+
+    def empty(spec: tf.TensorSpec) -> tf.Tensor:
+      return tf.zeros([0, *(size or 0 for size in spec.shape[1:])], spec.dtype)
 
     def add(state, batch):
       ends, so_far = state
@@ -70,133 +108,99 @@ class _Collecting(Client):
       )
       return tf.concat([ends, [tf.shape(tf.nest.flatten(joined)[0])[0]]], 0), joined
 
-    start = (tf.zeros([0], tf.int32), nothing)
-    ends, joined = self._first(self._steps_to_take()).reduce(start, add)
-    return Batches(joined, ends)
+    nothing = tf.nest.map_structure(empty, self._process.model.batch_spec)
+    batches = self.client(t, client).step_batches()
+    ends, joined = batches.reduce((tf.zeros([0], tf.int32), nothing), add)
+    return StepBatches(joined, ends)
 
+  def take_step(
+    self,
+    step: Step,
+    carry: Carry,
+    k: tf.Tensor,
+    batches: StepBatches,
+    t: tf.Tensor,
+    client: ClientInput,
+  ) -> Carry:
+    """The client's carry after step k, taken from `carry`; `carry` itself if it takes fewer steps."""
+    handle, batch = self.client(t, client), _batch(batches, k)
 
-class _OneStep(Client):
-  """A client that takes one of its local steps, number `k`, and none where it has fewer."""
+    def grad(y: Weights) -> Weights:
+      return handle.step_gradient(y, batch, k)
 
-  def __init__(self, k: tf.Tensor, batches: Batches, *client: Any):
-    super().__init__(*client)
-    self._k, (joined, ends) = k, batches
-    ends = tf.concat([[0], ends, [0]], 0)
-    here = tf.minimum(k, tf.size(ends) - 2)
-    self._batch = tf.nest.map_structure(lambda leaf: leaf[ends[here] : ends[here + 1]], joined)
+    return trees.where(tf.cast(k, tf.float32) < handle.num_steps, step(carry, grad), carry)
 
-  def steps(self, step, start):
-    # An epoch's last batch may be a smaller one, which is not worth compiling for.
-    k, several = tf.cast(self._k, tf.int64), tf.maximum(self._batches(), 1)
-    full = k % several < several - 1
+  def iterate(self, carry: Carry) -> Weights:
+    """y: the first part of a carry that has the shapes of the model's weights.
 
-    def grad(y):
-      _, g = self._value_and_grad(y, self._batch, self._batch_seed(k), tfm_full_batch=full)
-      return self._with_weight_decay(g, y)
-
-    return trees.where(k < self._steps_to_take(), step(start, grad), start)
-
-
-class LocalSteps:
-  """The exchange of a process in which its clients take local steps.
-
-  Raises ValueError where there is none, or where clients do not start from one model.
-
-  Attributes:
-    message_type: the TFF type of what the clients download in it.
-    message: TFF computation (process state@SERVER, clients@CLIENTS) -> that message@SERVER.
-    batches_type: the TFF type of `Batches`.
-  """
-
-  def __init__(self, process: FederatedProcess):
-    walks = [number for number, stage in enumerate(process.stages) if stage.walks]
-    if not walks:
-      raise ValueError(
-        "drift, cosine and alpha compare local steps, and the clients of this algorithm take none; "
-        "leave them out of --diagnostics, or choose another algorithm."
-      )
-    if process.algorithm.max_staleness:
-      raise ValueError(
-        "drift, cosine and alpha compare clients that start from one model, and those of an asynchronous "
-        "algorithm do not; leave them out of --diagnostics, or choose another algorithm."
-      )
-    self._process = process
-    self.batches_type = tff.types.to_type(
-      Batches(
-        tff.types.tensorflow_to_type(process.model.batch_spec),
-        tff.types.TensorType(np.int32, [None]),
-      )
-    )
-    self._carry: Any = None  # its structure matters alone
-    self._exchange: Exchange = process.algorithm.exchanges[walks[0]]
-    self.message_type = process.stages[walks[0]].message.type_signature.result
-    self.message = _message(process, walks[0])
-
-  def client(self, t: tf.Tensor, client: ClientInput) -> Client:
-    """A client of the process in round t."""
-    return Client(*self._arguments(t, client))
-
-  def begin(self, message: Any, t: tf.Tensor, client: ClientInput) -> Walk:
-    """The step that the client would take, and where from."""
-    walk = self._reach(_Starting(*self._arguments(t, client)), message, client.state)
-    self._carry = walk.start
-    return walk
-
-  def end(self, message: Any, t: tf.Tensor, client: ClientInput) -> Any:
-    """The carry that all the client's steps lead to."""
-    return self._reach(_Ending(*self._arguments(t, client)), message, client.state).start
-
-  def batches(self, t: tf.Tensor, client: ClientInput) -> Batches:
-    """Reads the batches of the client's local steps: its data is shuffled anew when it is read again."""
-    return _Collecting(*self._arguments(t, client)).batches()
-
-  def one_step(self, k: tf.Tensor, batches: Batches, t: tf.Tensor, client: ClientInput) -> Client:
-    """A client whose `steps` takes step k alone, on the batch of that step."""
-    return _OneStep(k, batches, *self._arguments(t, client))
-
-  def iterate(self, carry: Any) -> Any:
-    """y, the first part of a carry that has the model's shapes."""
-    found = _first_like(carry, [w.shape for w in self._process.model.initial_weights])
+    Raises:
+      ValueError: if the carry holds no model.
+    """
+    found = _first_with_shapes(carry, self._shapes)
     if found is None:
-      raise ValueError(f"Expected local steps that carry a model with them; found none in {carry}.")
+      raise ValueError(f"Expected local steps whose carry contains the model; found {carry}.")
     return found
 
-  def unpacked(self, leaves: Any) -> Any:
-    """y, from a carry as a flat list; `begin` must have been called before, on whatever client."""
-    return self.iterate(tf.nest.pack_sequence_as(self._carry, leaves))
+  def iterate_position(self, carry: Carry) -> int:
+    """The position of y's first tensor in the flattened carry."""
+    first, *_ = self.iterate(carry)
+    return next(n for n, leaf in enumerate(tf.nest.flatten(carry)) if leaf is first)
 
-  def _reach(self, client: Client, message: Any, state: Any) -> Walk:
+  def _intercept(self, client: Client, message: Message, state: ClientState) -> StepsCall:
     try:
       self._exchange.client_update(client, message, state)
-    except _Reached as reached:
-      return reached.walk
-    raise AssertionError("An exchange that walks must call Client.steps.")
-
-  def _arguments(self, t: tf.Tensor, client: ClientInput) -> tuple:
-    own_steps = client.steps if self._process.takes_steps else None
-    return self._process.model, self._process.work, client.data, client.seed, t, own_steps
+    except _InterceptedError as intercepted:
+      return intercepted.call
+    raise AssertionError("build_process checks that such a client_update calls Client.steps.")
 
 
-def _first_like(part: Any, shapes: list) -> Any:
+class _InterceptedError(Exception):
+  """Ends a `client_update` at its call of `Client.steps`."""
+
+  def __init__(self, call: StepsCall):
+    super().__init__()
+    self.call = call
+
+
+class _StopBeforeSteps(Client):
+  def steps(self, step, start):
+    raise _InterceptedError(StepsCall(step, start))
+
+
+class _StopAfterSteps(Client):
+  def steps(self, step, start):
+    raise _InterceptedError(StepsCall(step, super().steps(step, start)))
+
+
+def _batch(batches: StepBatches, k: tf.Tensor) -> Batch:
+  """Batch k; an empty one if there are fewer."""
+  ends = tf.concat([[0], batches.ends, [0]], 0)
+  here = tf.minimum(k, tf.size(ends) - 2)
+  return tf.nest.map_structure(lambda leaf: leaf[ends[here] : ends[here + 1]], batches.joined)
+
+
+def _first_with_shapes(part: Any, shapes: list) -> Weights | None:
   if not isinstance(part, list | tuple):
     return None
   if [getattr(leaf, "shape", None) for leaf in part] == shapes:
     return tuple(part)
-  return next((y for inner in part if (y := _first_like(inner, shapes)) is not None), None)
+  return next((y for inner in part if (y := _first_with_shapes(inner, shapes)) is not None), None)
 
 
-def _message(process: FederatedProcess, walking: int) -> tff.Computation:
-  """Goes through the exchanges before the one that walks, as a round does."""
+def _message(process: FederatedProcess, number: int) -> tff.Computation:
+  """Runs the exchanges before this one, as a round does, and makes its message."""
   state_type, clients_type = process.next.type_signature.parameter
 
   @tff.federated_computation(state_type, clients_type)
   def message(state, clients):
     server, client_states, weights = state.server, clients.state, None
-    for number, stage in enumerate(process.stages[:walking]):
-      sent, mean = trip(stage, state, number, server, clients, client_states, weights)
-      client_states, weights = sent.state, sent.weight
+    for earlier, compiled in enumerate(process.compiled_exchanges[:number]):
+      reports, mean = run_exchange(
+        compiled, state, earlier, server, clients, client_states, weights
+      )
+      client_states, weights = reports.state, reports.weight
       total = tff.federated_sum(weights)
-      server = tff.federated_map(stage.server, (server, mean.result, state.round, total))
-    return tff.federated_map(process.stages[walking].message, (server, state.round))
+      server = tff.federated_map(compiled.server, (server, mean.result, state.round, total))
+    return tff.federated_map(process.compiled_exchanges[number].message, (server, state.round))
 
   return message

@@ -1,81 +1,108 @@
-"""The one place that turns an `Algorithm` into a `tff.templates.IterativeProcess`.
+"""Turns an `Algorithm` into a `tff.templates.IterativeProcess`; no other module does.
 
     next(state, clients) -> RoundOutput(state, clients, metrics)
 
-with `state: ProcessState@SERVER`, `clients: {ClientInput}@CLIENTS` and the clients' new states coming
-back in the same order. All types are explicit: `FederatedProcess` names the algorithm's server state,
-client state, messages and uploads, and bytes on the wire are computed from them.
+`state` is a `ProcessState` at the server and `clients` a list of `ClientInput`, one per client; the clients'
+new states come back in the same order. All types are explicit: `FederatedProcess` has the types of the
+server state, the client state, messages and uploads, and computes bytes on the wire from them.
 """
 
 import collections
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_momentum import trees, validation, wire_bytes
-from tff_momentum.algorithm import Algorithm
-from tff_momentum.client import LocalWork
-from tff_momentum.models.model import Model
+from tff_momentum.algorithm import Algorithm, ClientState, ServerState
+from tff_momentum.client import Client, LocalWork
+from tff_momentum.models.model import Model, Seed, Weights
 from tff_momentum.processes.exchange import (
   NOTHING,
   ROUND,
+  AggregatorFactory,
+  CompiledExchange,
   ExchangeTypes,
-  Stage,
   compile_exchange,
+  run_exchange,
   specs,
-  trip,
 )
 from tff_momentum.processes.functional_model import as_model
 
+ClientKind = TypeVar("ClientKind", bound=Client)
+
 
 class ProcessState(NamedTuple):
-  """The whole state of a process: what a checkpoint holds beside the clients' states."""
+  """The whole state of a process; a checkpoint holds it and the clients' states.
+
+  Attributes:
+    round: the number of the next round, int32, counted from 0.
+    server: the algorithm's server state.
+    aggregators: the state of each exchange's aggregator.
+  """
 
   round: Any
-  server: Any  # the algorithm's own state
-  aggregators: Any  # one for each exchange
+  server: ServerState
+  aggregators: tuple[Any, ...]
 
 
 class ClientInput(NamedTuple):
-  """What a client brings to a round: a seed of its own, the state it kept, and its batches.
+  """A client's input to a round.
+
+  Example:
+    >>> import numpy as np, tensorflow as tf, tff_momentum as tfm
+    >>> x, y = np.zeros([3, 784], np.float32), np.zeros([3], np.int32)
+    >>> data = tf.data.Dataset.from_tensor_slices((x, y)).batch(2)
+    >>> tfm.ClientInput(seed=np.int32([1, 7]), state=(), data=data).steps
+    ()
 
   Attributes:
-    steps: K_i, int32, where the process was built for uneven work (`LocalWork.uneven`); 0 means the
-      usual number.
-    staleness: int32, how many rounds ago the client started, where the algorithm is asynchronous.
+    seed: int32[2], different for each client and round.
+    state: what the client kept from its last round; `FederatedProcess.initial_client_state` at first.
+    data: the client's batches, a `tf.data.Dataset`.
+    steps: K_i, int32, if the process was built with `LocalWork(uneven=True)`; 0 stands for the usual number.
+    staleness: the number of rounds since the client started, int32, if the algorithm is asynchronous.
   """
 
   seed: Any
-  state: Any
+  state: ClientState
   data: Any
   steps: Any = ()
   staleness: Any = ()
 
 
 class RoundOutput(NamedTuple):
-  """What a round gives back."""
+  """The result of a round.
 
-  state: Any
-  clients: Any  # the clients' new states, in the order of the cohort
+  Attributes:
+    state: the new `ProcessState`.
+    clients: the clients' new states, in the order of the cohort.
+    metrics: `train` (loss, the model's metrics, num_examples), `clients` (how many took part), `non_finite`
+      (how many updates held infinities or NaN), `update_norm`, and the `aggregators`' measurements.
+  """
+
+  state: ProcessState
+  clients: Any
   metrics: Any
 
 
 class FederatedProcess(tff.templates.IterativeProcess):
-  """An iterative process that knows its types and what it sends.
+  """An iterative process that knows its algorithm, its types and its bytes on the wire.
 
   Attributes:
-    algorithm: what it was built from.
+    algorithm: the algorithm that it was built from.
     model: the model that it trains.
-    work: what its clients do in a round.
-    stages: its exchanges as TFF computations, in order.
-    server_state_type, client_state_type: TFF types of the algorithm's own states.
-    takes_steps, takes_staleness: whether each `ClientInput` must say so many.
-    exchanges: the types and sizes of what travels in each exchange of an ordinary round.
-    first_round_exchanges: the same for exchanges that take place in round 0 alone.
+    work: the clients' local work.
+    compiled_exchanges: the round's exchanges as TFF computations, in order.
+    server_state_type: the TFF type of the algorithm's server state.
+    client_state_type: the TFF type of the algorithm's client state.
+    takes_steps: whether each `ClientInput` must give its number of steps.
+    takes_staleness: whether each `ClientInput` must give its staleness.
+    exchanges: the types and sizes of what travels in an ordinary round.
+    first_round_exchanges: the same for exchanges that take place only in round 0.
   """
 
   def __init__(
@@ -87,52 +114,81 @@ class FederatedProcess(tff.templates.IterativeProcess):
     model: Model,
     work: LocalWork,
     client_type: tff.types.StructType,
-    stages: Sequence[Stage],
+    compiled_exchanges: Sequence[CompiledExchange],
   ):
+    """Wraps compiled computations; use `build_process`."""
     super().__init__(initialize, next_fn, next_is_multi_arg=True)
-    once = [exchange.first_round_only for exchange in algorithm.exchanges]
     self.algorithm = algorithm
     self.model = model
     self.work = work
-    self.stages = tuple(stages)
+    self.compiled_exchanges = tuple(compiled_exchanges)
     self.server_state_type = initialize.type_signature.result.member.server
     self.client_state_type = client_type.state
     self.takes_steps = client_type.steps != NOTHING
     self.takes_staleness = client_type.staleness != NOTHING
-    self.exchanges = tuple(s.types for s, o in zip(stages, once, strict=True) if not o)
-    self.first_round_exchanges = tuple(s.types for s, o in zip(stages, once, strict=True) if o)
+    self.exchanges = tuple(e.types for e in compiled_exchanges if not e.exchange.first_round_only)
+    self.first_round_exchanges = tuple(
+      e.types for e in compiled_exchanges if e.exchange.first_round_only
+    )
+
+  def __repr__(self) -> str:
+    return (
+      f"FederatedProcess({self.algorithm.name}, {self.model.num_parameters:,} parameters, per client and "
+      f"round {self.bytes_down(1):,} bytes down and {self.bytes_up(1):,} bytes up)"
+    )
 
   def bytes_down(self, round_number: int) -> int:
-    """What each client downloads in this round."""
+    """The number of bytes that each client downloads in this round."""
     return sum(e.bytes_down for e in self._exchanges_of(round_number))
 
   def bytes_up(self, round_number: int) -> int:
-    """What each client uploads in this round."""
+    """The number of bytes that each client uploads in this round."""
     return sum(e.bytes_up for e in self._exchanges_of(round_number))
 
   @property
   def client_state_bytes(self) -> int:
-    """What each client keeps between its rounds."""
+    """The size of a client's state in bytes."""
     return wire_bytes.dense_bytes(specs(self.client_state_type))
 
-  def weights(self, state: ProcessState) -> Any:
+  def weights(self, state: ProcessState) -> Weights:
     """The model's weights in a state."""
     return self.algorithm.model(state.server)
 
-  def initial_client_state(self, seed: Any) -> Any:
-    """The state of a client that was never seen before."""
+  def initial_client_state(self, seed: Seed) -> ClientState:
+    """The state of a client in its first round; `seed` is int32[2]."""
     if self._common_client_state is not None:
       return self._common_client_state
     return self.algorithm.init_client(self._initial_weights, tf.constant(seed, tf.int32))
 
+  @overload
+  def make_client(
+    self, round_number: tf.Tensor, client: ClientInput, *, model: Model | None = None
+  ) -> Client: ...
+
+  @overload
+  def make_client(
+    self, round_number: tf.Tensor, client: ClientInput, kind: type[ClientKind]
+  ) -> ClientKind: ...
+
+  def make_client(self, round_number, client, kind=Client, *, model=None):
+    """Makes the `Client` that `client_update` gets; for measurements, inside a TFF computation.
+
+    Args:
+      round_number: the round in which the client starts.
+      client: the client's input.
+      kind: `Client` or a subclass of it.
+      model: a model to use instead of the process's own.
+    """
+    own_steps = client.steps if self.takes_steps else None
+    return kind(model or self.model, self.work, client.data, client.seed, round_number, own_steps)
+
   @functools.cached_property
-  def _initial_weights(self) -> tuple[tf.Tensor, ...]:
+  def _initial_weights(self) -> Weights:
     return tuple(tf.constant(w) for w in self.model.initial_weights)
 
   @functools.cached_property
-  def _common_client_state(self) -> Any:
-    """The one state that all new clients share, where none depends on its seed; else None."""
-
+  def _common_client_state(self) -> ClientState | None:
+    """The state that all new clients share if it does not depend on the seed, else None."""
     weights, seed = self._initial_weights, tf.zeros([2], tf.int32)
 
     def init(seed):
@@ -151,22 +207,40 @@ _SEED = tff.types.TensorType(np.int32, (2,))
 
 def build_process(
   algorithm: Algorithm,
-  model: Any,
+  model: Model | tff.learning.models.FunctionalModel,
   *,
   work: LocalWork | None = None,
-  aggregator: Any = None,
+  aggregator: AggregatorFactory | None = None,
   non_finite: str = "reject",
 ) -> FederatedProcess:
   """Compiles an algorithm into a TFF iterative process.
 
+  Example:
+    >>> import tensorflow as tf, tff_momentum as tfm
+    >>> model = tfm.from_keras(
+    ...   lambda: tf.keras.Sequential([tf.keras.layers.Dense(10, input_shape=(784,))]),
+    ...   loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    ...   batch_spec=(tf.TensorSpec([None, 784]), tf.TensorSpec([None], tf.int32)),
+    ... )
+    >>> process = tfm.build_process(tfm.algorithms.fedavg(client_learning_rate=0.1), model)
+    >>> process
+    FederatedProcess(fedavg, 7,850 parameters, per client and round 31,400 bytes down and 31,400 bytes up)
+
   Args:
-    algorithm: the record of functions.
+    algorithm: the algorithm.
     model: a `Model` or a `tff.learning.models.FunctionalModel`.
-    work: how many local epochs or steps, and the weight decay.
-    aggregator: a `tff.aggregators` factory, weighted or not, that takes the place of the mean.
-    non_finite: what becomes of a client's update that holds infinities or NaN, beside being counted:
-      "reject" leaves the client out, "zero" lets it count as one that did not move, "fatal" raises.
-      In all cases the client keeps its state.
+    work: the number of local epochs or steps, and the weight decay; one epoch by default.
+    aggregator: a `tff.aggregators` factory, weighted or unweighted, in the place of the mean.
+    non_finite: how to treat a client's update that holds infinities or NaN: "reject" leaves the client out,
+      "zero" counts it as a client that did not move, "fatal" raises an error. The metrics count such updates,
+      and the client keeps its old state.
+
+  Returns:
+    The process.
+
+  Raises:
+    ValueError: if the parts do not fit together: a wrong model, a server state that changes its type, an
+      exchange whose `client_update` does other work than it declares.
   """
   validation.one_of("non_finite", non_finite, NON_FINITE)
   model, work = algorithm.prepare_model(as_model(model)), work or LocalWork()
@@ -186,7 +260,7 @@ def build_process(
       staleness=tff.types.TensorType(np.int32) if algorithm.max_staleness else NOTHING,
     )
   )
-  exchanges: list[Stage] = []
+  exchanges: list[CompiledExchange] = []
   state_type = server_type
   for exchange in algorithm.exchanges:
     exchanges.append(
@@ -205,18 +279,18 @@ def build_process(
     state_type = exchanges[-1].server.type_signature.result
   if not server_type.is_assignable_from(state_type):
     raise ValueError(
-      "Expected the last server_update to return the type of state that init_server "
-      f"returns, {server_type}; found {state_type}."
+      "Expected the last server_update to return the type of state that init_server returns, "
+      f"{server_type}; found {state_type}: return the same structure, shapes and dtypes."
     )
-  measured = _measured(exchanges)
+  reporting = _reporting_metrics(exchanges)
 
-  @tff.tensorflow.computation(exchanges[measured].client.type_signature.result.tally)
+  @tff.tensorflow.computation(exchanges[reporting].client.type_signature.result.tally)
   def finalize_metrics(tally):
     return model.finalize(tally)
 
   @tff.tensorflow.computation(server_type, server_type, np.float32, ROUND)
   def finish_round(old, new, weight, t):
-    # A round in which nobody had data changes nothing but the count of rounds.
+    # A round without any data changes only the round number.
     new = trees.where(weight > 0, new, old)
     return new, t + 1, trees.norm(trees.subtract(algorithm.model(new), algorithm.model(old)))
 
@@ -241,14 +315,14 @@ def build_process(
     server, client_states, weights = state.server, clients.state, None
     aggregated, tally, broken = [], None, []
     for number, exchange in enumerate(exchanges):
-      sent, mean = trip(exchange, state, number, server, clients, client_states, weights)
-      client_states, weights = sent.state, sent.weight
+      reports, mean = run_exchange(exchange, state, number, server, clients, client_states, weights)
+      client_states, weights = reports.state, reports.weight
       total_weight = tff.federated_sum(weights)
-      broken.append(tff.federated_sum(sent.non_finite))
+      broken.append(tff.federated_sum(reports.non_finite))
       if number == 0:
-        present = tff.federated_sum(sent.present)
-      if number == measured:
-        tally = tff.federated_sum(sent.tally)
+        present = tff.federated_sum(reports.present)
+      if number == reporting:
+        tally = tff.federated_sum(reports.tally)
       aggregated.append(mean)
       server = tff.federated_map(exchange.server, (server, mean.result, state.round, total_weight))
     finished = tff.federated_map(finish_round, (state.server, server, total_weight, state.round))
@@ -273,19 +347,18 @@ def build_process(
     model=model,
     work=work,
     client_type=client_type,
-    stages=exchanges,
+    compiled_exchanges=exchanges,
   )
 
 
-def _measured(exchanges: list[Stage]) -> int:
-  """The exchange whose batches make the training metrics: the last with local steps, if any."""
-  tallied = [i for i, e in enumerate(exchanges) if hasattr(e.client.type_signature.result, "tally")]
-  if not tallied:
+def _reporting_metrics(exchanges: Sequence[CompiledExchange]) -> int:
+  """The exchange that gives the training metrics: the last with local steps, else the last that has any."""
+  reporting = [number for number, e in enumerate(exchanges) if e.exchange.reports_metrics]
+  if not reporting:
     raise ValueError(
-      "Expected a client_update that takes steps or a full gradient; found none that "
-      "touches its client's data."
+      "Expected a client_update that calls Client.steps or Client.full_gradient in every round; found none."
     )
-  return max(tallied, key=lambda i: (exchanges[i].walks, i))
+  return max(reporting, key=lambda number: (exchanges[number].exchange.takes_local_steps, number))
 
 
 def _client_state_type(algorithm: Algorithm, model: Model) -> tff.types.Type:
