@@ -14,9 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 Weights: TypeAlias = tuple[tf.Tensor, ...]  # the trainable weights, or anything of their shapes
-Batch: TypeAlias = (
-  tuple[Any, Any] | Mapping[str, Any]
-)  # a pair (x, y), or a mapping with these keys
+Batch: TypeAlias = Any  # a pair (x, y), or a mapping with the keys x and y
 Seed: TypeAlias = tf.Tensor  # int32[2]
 Metrics: TypeAlias = "collections.OrderedDict[str, Any]"
 
