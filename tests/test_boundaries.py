@@ -1,6 +1,6 @@
-"""The rooms of the repository and the doors between them: who may import whom, and how large files may be.
+"""The boundaries between packages: what may import what. Also the sizes of files and the names of classes.
 
-Each rule is checked on the real tree, and shown to fail on a small tree that breaks it.
+Each rule is checked on the repository and shown to fail on a small tree that breaks it.
 """
 
 import ast
@@ -25,14 +25,14 @@ ALGORITHM_VOCABULARY = tuple(
     "schedules", "transforms", "trees", "validation", "wire_bytes",
   )
 )  # fmt: skip
-# Class names with one meaning in each algorithm file: its own part of the server's state, and so on.
+# Class names that each algorithm file defines for itself: its own server state, messages and so on.
 SHARED_CLASS_NAMES = {"ClientState", "Message", "MvrState", "ServerState", "Upload"}
 
 
 class Rule(NamedTuple):
   """Files under `rooms` import none of `forbidden`, but for exceptions: path -> reason.
 
-  An exception is a file or a folder. With `only_at_top`, an import inside a function is allowed.
+  An exception is a file or a folder. With `only_at_top`, imports inside functions are allowed.
   """
 
   rooms: tuple[str, ...]
@@ -45,7 +45,7 @@ RULES = {
   "the library stands alone: the wheel ships it without tasks and experiments": Rule(
     ("tff_momentum",), ("tasks", "experiments")
   ),
-  "only processes and runtime speak TFF": Rule(
+  "TFF stays in processes, runtime and diagnostics": Rule(
     ("tff_momentum",),
     ("tensorflow_federated",),
     {
@@ -65,7 +65,7 @@ RULES = {
       "tff_momentum.runtime",
     ),
   ),
-  "the runtime executes any TFF computation, not just ours": Rule(
+  "the runtime executes any TFF computation and knows nothing of algorithms": Rule(
     ("tff_momentum/runtime",),
     tuple(
       f"tff_momentum.{room}" for room in ("algorithms", "processes", "simulation", "diagnostics")
@@ -110,7 +110,9 @@ def test_every_exception_is_needed(name):
   rule = RULES[name]
   for place in rule.exceptions:
     others = {path: why for path, why in rule.exceptions.items() if path != place}
-    assert broken_imports(ROOT, rule._replace(exceptions=others)), f"{place} keeps the rule by now"
+    assert broken_imports(ROOT, rule._replace(exceptions=others)), (
+      f"{place} follows the rule now: remove the exception"
+    )
 
 
 WAYS_TO_IMPORT = [
@@ -165,7 +167,7 @@ def test_names_that_only_look_alike_are_allowed(tmp_path):
   assert not any(broken_imports(tmp_path, rule) for rule in RULES.values())
 
 
-def test_an_algorithm_uses_the_vocabulary_alone():
+def test_an_algorithm_uses_only_the_vocabulary():
   found = []
   for path in source_tree.python_files(ROOT, "tff_momentum/algorithms"):
     for imported in source_tree.imports(path, ROOT):
@@ -176,7 +178,7 @@ def test_an_algorithm_uses_the_vocabulary_alone():
 
 
 def test_the_command_line_loads_without_tensorflow():
-  """The rule above reads the files of `experiments/cli`; this imports them with all that they import."""
+  """The rule above reads the files of `experiments/cli`; this test imports them and all that they import."""
   names = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in source_tree.python_files(ROOT, "experiments/cli")
@@ -193,7 +195,7 @@ print(sorted({{name.split(".")[0] for name in sys.modules}}
   assert found.strip() == "[]"
 
 
-# Sizes and names.
+# Sizes, names and places.
 
 
 def too_long(root: pathlib.Path) -> list[str]:
@@ -266,6 +268,16 @@ def test_a_second_meaning_is_found(tmp_path):
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / place).write_text(f"class {name}:\n  pass\n")
   assert several_meanings(tmp_path) == {"Entry": ["experiments/two.py", "tasks/one.py"]}
+
+
+def test_the_tests_mirror_the_source():
+  """Each folder of tests is named after a package: of the library, or one beside it."""
+  own = {"helpers", "oracle"}
+  for path in (ROOT / "tests").rglob("__init__.py"):
+    place = path.parent.relative_to(ROOT / "tests")
+    if place.parts and place.parts[0] not in own:
+      packages = [ROOT / place, ROOT / "tff_momentum" / place]
+      assert any((package / "__init__.py").exists() for package in packages), place
 
 
 ALGORITHM_FILES = [
