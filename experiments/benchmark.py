@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Times a round of federated averaging against a loop written by hand, on five work items.
+"""Times a round of federated averaging against a hand-written TensorFlow loop, on five work items.
 
     python experiments/benchmark.py --items=A,B --rounds=5
 
-Every competitor runs in a process of its own; they take turns round by round, and what is printed is the
-median of the ratios within a turn, so that noise of the machine hits all alike. `check` is the distance that
-the weights moved: equal for equal work.
+Each competitor runs in its own process. They take turns round by round, and the table shows the median of the
+ratios within a turn, so that noise on the machine affects all competitors equally. `check` is the distance
+that the weights moved; it is equal if the competitors did the same work.
 
     python experiments/benchmark.py --algos=mimelite,mime,scaffold,ghbm --items=B
 
-compares algorithms with fedavg. `--item=B --rounds=7 --json=FILE --algorithm=fedavg` runs our process on one
-item and writes what the driver of the peer benchmark reads; there, this script's path is a line in `PEERS`.
+compares algorithms with fedavg. `--item=B --rounds=7 --json=FILE --algorithm=fedavg` runs this library alone
+on one item and writes the result as JSON, for drivers that compare several libraries. `python -m
+experiments.benchmarks.diagnostics_overhead` times rounds with and without diagnostics.
 """
 
 import argparse
@@ -35,7 +36,7 @@ def main(argv: list[str]) -> int:
   arguments = parse(argv)
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   if arguments.item:
-    return run_as_peer(arguments)
+    return run_single(arguments)
   if arguments.algos:
     names = ["inprocess/fedavg", *(f"inprocess/{name}" for name in arguments.algos)]
   else:
@@ -47,23 +48,38 @@ def main(argv: list[str]) -> int:
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-  """The command line."""
+  """Parses the command line."""
   parser = argparse.ArgumentParser(
     prog="benchmark.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
   add = parser.add_argument
-  add("--items", type=_names(ITEM_NAMES), default=list(ITEM_NAMES), help="of A,B,C,D,E (all)")
-  add("--rounds", type=int, default=5, help="timed rounds (5)")
-  add("--warm_up", type=int, default=2, help="rounds before these, the first of them cold (2)")
-  add("--runtimes", type=_names(RUNTIMES), default=["inprocess"], help="of inprocess,ray,tff")
-  add("--stock", action="store_true", help="also stock TFF's FedAvg on its worker (slow)")
+  add(
+    "--items",
+    type=_names(ITEM_NAMES),
+    default=list(ITEM_NAMES),
+    help="work items among A,B,C,D,E (all)",
+  )
+  add("--rounds", type=int, default=5, help="number of timed rounds (5)")
+  add(
+    "--warm_up",
+    type=int,
+    default=2,
+    help="number of rounds before the timed ones, including the cold first round (2)",
+  )
+  add(
+    "--runtimes",
+    type=_names(RUNTIMES),
+    default=["inprocess"],
+    help="runtimes among inprocess,ray,tff (inprocess)",
+  )
+  add("--stock", action="store_true", help="also time stock TFF's FedAvg on its worker (slow)")
   add("--algos", type=lambda text: text.split(","), help="algorithms to time against fedavg")
-  add("--item", choices=ITEM_NAMES, help="as a peer: the one item to run")
-  add("--json", help="as a peer: where to write the result")
-  add("--algorithm", default="fedavg", help="as a peer: the algorithm (fedavg)")
+  add("--item", choices=ITEM_NAMES, help="single run: the work item")
+  add("--json", help="single run: the file to write")
+  add("--algorithm", default="fedavg", help="single run: the algorithm (fedavg)")
   arguments = parser.parse_args(argv)
   if bool(arguments.item) != bool(arguments.json):
-    parser.error("--item and --json go together.")
+    parser.error("--item and --json must be given together.")
   if arguments.rounds < 1 or arguments.warm_up < 1:
     parser.error("--rounds and --warm_up must be at least 1.")
   return arguments
@@ -80,7 +96,7 @@ def _names(known):
 
 
 def compare(item: str, names: list[str], rounds: int, warm_up: int) -> None:
-  """Prints how the competitors do on an item, as ratios to the first of them."""
+  """Times the competitors on an item and prints the table, with ratios to the first competitor."""
   from experiments.benchmarks import worker
 
   with tempfile.TemporaryFile("w+") as log:
@@ -105,7 +121,7 @@ def _turn(started) -> list[dict[str, float]]:
 def table(
   item: str, names: list[str], turns: list, states: list, costs: dict[str, float] | None = None
 ) -> str:
-  """A line for each competitor: medians over the turns; with `costs`, what algorithms should take."""
+  """One line per competitor with medians over the turns; with `costs`, also the expected ratio."""
   from experiments.benchmarks import expected_cost, work_items
 
   columns = f"{'s/round':>8} {'ratio':>6} {'expected':>8} {'cpu s':>7} {'cold s':>7} {'peak MB':>8}"
@@ -123,14 +139,14 @@ def table(
     )
   if costs:
     lines.append(
-      f"expected from {1e6 * costs['gradient']:.0f} us for a gradient, {1e6 * costs['pass']:.0f} us "
-      "for a pass over the weights"
+      f"expected ratios from {1e6 * costs['gradient']:.0f} us per gradient and {1e6 * costs['pass']:.0f} us "
+      "per pass over the weights"
     )
   return "\n".join(lines)
 
 
-def run_as_peer(arguments: argparse.Namespace) -> int:
-  """Runs our process on one item and writes what the peers' driver reads."""
+def run_single(arguments: argparse.Namespace) -> int:
+  """Runs this library on one item and writes the result as JSON."""
   import resource
 
   from experiments.benchmarks import competitors, work_items

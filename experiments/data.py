@@ -1,4 +1,4 @@
-"""Lists, fetches, verifies and describes the data sets of the tasks.
+"""Lists, downloads, verifies and describes the data sets of the tasks.
 
 python experiments/data.py list --data_dir=DIR
 python experiments/data.py fetch emnist_digits --data_dir=DIR
@@ -26,7 +26,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 class Stored(NamedTuple):
-  """Where a task's data lies: a file or folder below the data folder, and its splits."""
+  """The location of a task's data: a file or folder in the data folder, and the splits in it."""
 
   path: str
   splits: tuple[str, ...] = ()
@@ -52,19 +52,19 @@ STORED = {
 
 
 def list_data(root: pathlib.Path) -> list[str]:
-  """A line for each task: whether its data is here, and where."""
+  """One line per task: whether its data is present, and where."""
   lines = []
   for name in tasks.TASKS:
     if name not in STORED:
-      lines.append(f"{name:20} carried along")
+      lines.append(f"{name:20} embedded")
       continue
     path = root / STORED[name].path
-    lines.append(f"{name:20} {'here   ' if path.exists() else 'missing'} {path}")
+    lines.append(f"{name:20} {'present' if path.exists() else 'missing'} {path}")
   return lines
 
 
 def fetch(name: str, data_dir: str | None) -> str:
-  """Downloads what a task needs, by loading it; what a run would not download, too."""
+  """Downloads a task's data by loading it, including data that a run does not download itself."""
   if name in ("gldv2", "inaturalist"):
     from tasks.data import gldv2_inaturalist_download
 
@@ -72,38 +72,38 @@ def fetch(name: str, data_dir: str | None) -> str:
       gldv2_inaturalist_download.recipe(name), folders.root(data_dir) / "tff"
     )
   _load(name, "real", data_dir)
-  return f"{name}: its data is in {folders.root(data_dir)}."
+  return f"{name}: the data is in {folders.root(data_dir)}."
 
 
 def verify(name: str, data_dir: str | None) -> str:
-  """Reads all of a task's data, and checks it."""
+  """Reads and checks all of a task's data."""
   stored = STORED.get(name)
   if stored is None:
-    return f"{name} carries its data along."
+    return f"{name} has embedded data; there is nothing to verify."
   if stored.splits:
     from tasks.data import sqlite
 
     path = folders.root(data_dir) / stored.path
     if not path.exists():
-      raise folders.missing(path.name, path, "it was not fetched yet")
+      raise folders.missing(path.name, path, "it has not been downloaded yet")
     sqlite.verify(path, stored.splits)
   task = _load(name, "real", data_dir)
   for _ in task.evaluation(256):
     pass
-  return f"{name}: {len(task.clients):,} clients, {task.total_examples:,} examples, all in order."
+  return f"{name}: {len(task.clients):,} clients, {task.total_examples:,} examples, verified."
 
 
 def describe(task: Any, found: label_plot.Labels) -> list[str]:
-  """What a task's clients hold, in lines of text."""
+  """A description of a task's clients and model, in lines of text."""
   sizes, table = found
   return [
     f"{task.name} ({task.data} data)",
     f"  clients           {len(task.clients):,}",
     f"  examples          {task.total_examples:,}",
-    f"  a client holds    {sizes.min()} to {sizes.max()}, {np.median(sizes):g} at the median"
-    f" (of {len(sizes)} clients)",
-    f"  labels            {table.shape[1]} kinds, {(table > 0).sum(1).mean():.1f} of them at a client",
-    f"  label skew        {found.skew:.2f} (0: all clients alike; 1: nothing in common)",
+    f"  per client        {sizes.min()} to {sizes.max()} examples, median {np.median(sizes):g}"
+    f" (over {len(sizes)} clients)",
+    f"  labels            {table.shape[1]} classes, {(table > 0).sum(1).mean():.1f} of them per client",
+    f"  label skew        {found.skew:.2f} (0: all clients alike; 1: no class in common)",
     f"  model             {task.model.num_parameters:,} parameters",
   ]
 
@@ -112,7 +112,7 @@ def _load(name: str, data: str | None, data_dir: str | None) -> Any:
   known = tasks.info(name).options
   from tff_momentum.runtime import set_execution_context
 
-  set_execution_context()  # TFF's own would complain when the program ends
+  set_execution_context()  # TFF's default context prints errors when the program exits
   options = {"data": data, "data_dir": data_dir}
   return tasks.load(
     name, seed=1, **{k: v for k, v in options.items() if v is not None and k in known}
@@ -126,12 +126,14 @@ def main(argv: Sequence[str] | None = None) -> int:
   )
   parser.add_argument("command", choices=["list", "fetch", "verify", "describe"])
   parser.add_argument("task", nargs="?")
-  parser.add_argument("--data_dir", help=f"default: {folders.DEFAULT_DATA_DIR}")
+  parser.add_argument(
+    "--data_dir", help=f"folder of the data sets (default: {folders.DEFAULT_DATA_DIR})"
+  )
   parser.add_argument("--data", choices=["real", "synthetic"])
-  parser.add_argument("--plot", help="describe: an image file to draw the labels into")
+  parser.add_argument("--plot", help="describe: an image file for a plot of the labels")
   arguments = parser.parse_args(argv)
   if arguments.command != "list" and arguments.task is None:
-    parser.error(f"{arguments.command} needs the name of a task; `list` shows them")
+    parser.error(f"{arguments.command} needs the name of a task; `list` shows all")
   try:
     if arguments.command == "list":
       print("\n".join(list_data(folders.root(arguments.data_dir))))

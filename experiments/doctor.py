@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Says what works on this machine and what does not: a green or red line each, with the fix.
+"""Checks this machine: prints a green or red line for each check, with a fix for what fails.
 
     python experiments/doctor.py [--data_dir=DIR] [--ray=ADDRESS]
 
-Exit code 1 if a line is red. What needs TensorFlow runs in processes of its own with a time limit, so that
-a crash or a hang there is a red line too.
+Exits with code 1 if a check fails. Checks that need TensorFlow run in their own processes with a time limit,
+so that a crash or a hang is reported as a failure.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from experiments.checks.machine import INSTALL, CheckResult
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-  """A check by name; `seconds` is the time limit of one that runs in its own process."""
+  """A named check; `seconds` is its time limit if it runs in its own process."""
 
   name: str
   function: Callable[[argparse.Namespace], CheckResult]
@@ -47,7 +47,7 @@ CHECKS = (
 
 
 def perform(check: Check, arguments: argparse.Namespace) -> CheckResult:
-  """Runs a check here; a crash of it is a red line."""
+  """Runs a check in this process; an exception is a failure."""
   try:
     return check.function(arguments)
   except Exception as error:
@@ -56,11 +56,11 @@ def perform(check: Check, arguments: argparse.Namespace) -> CheckResult:
 
 
 def perform_apart(check: Check, argv: list[str]) -> CheckResult:
-  """Runs a check in a process of its own, so that nothing it does can end or hold up this one."""
+  """Runs a check in its own process, so that it cannot crash or block this one."""
   with tempfile.TemporaryDirectory() as folder:
     answer = pathlib.Path(folder) / "answer.json"
     command = [sys.executable, __file__, *argv, f"--only={check.name}", f"--answer={answer}"]
-    # Output goes to a file: a process left behind by the check must not keep a pipe open.
+    # Output goes to a file, because a process that the check leaves behind could keep a pipe open.
     with open(pathlib.Path(folder) / "output", "w+b") as output:
       try:
         code = subprocess.run(
@@ -75,25 +75,27 @@ def perform_apart(check: Check, argv: list[str]) -> CheckResult:
         return CheckResult(
           False,
           f"no answer within {check.seconds:g} s",
-          "try again on an idle machine; then " + INSTALL,
+          "try again on an idle machine; if that fails, " + INSTALL,
         )
       if answer.exists():
         return CheckResult(**json.loads(answer.read_text(encoding="utf-8")))
       output.seek(0)
       said = output.read().decode(errors="replace").strip().splitlines()
   how = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
-  return CheckResult(False, f"{how}: {said[-1][:200] if said else 'it said nothing'}", INSTALL)
+  return CheckResult(False, f"{how}: {said[-1][:200] if said else 'no output'}", INSTALL)
 
 
 def main(argv: list[str]) -> int:
-  """Prints a line for each check; returns 1 if one is red."""
+  """Prints a line for each check; returns 1 if one fails."""
   parser = argparse.ArgumentParser(
     prog="doctor.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
-  parser.add_argument("--data_dir", help="the folder of the data sets, with tff/ and tfds/ in it")
-  parser.add_argument("--ray", metavar="ADDRESS", help="try the Ray cluster at this address")
   parser.add_argument(
-    "--only", choices=[check.name for check in CHECKS], help="run this check alone"
+    "--data_dir", help="the folder of the data sets, which contains tff/ and tfds/"
+  )
+  parser.add_argument("--ray", metavar="ADDRESS", help="check the Ray cluster at this address")
+  parser.add_argument(
+    "--only", choices=[check.name for check in CHECKS], help="run only this check"
   )
   parser.add_argument("--answer", help=argparse.SUPPRESS)
   arguments = parser.parse_args(argv)
@@ -116,7 +118,7 @@ def main(argv: list[str]) -> int:
 
 
 def shown(name: str, line: CheckResult) -> str:
-  """A check's line: green or red on a terminal, with a mark that does without colour."""
+  """The line of a check: a mark that is green or red on a terminal, the result, and the fix."""
   mark = "ok " if line.ok else "BAD"
   if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
     mark = f"\033[{32 if line.ok else 31}m{mark}\033[0m"

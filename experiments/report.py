@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares runs: one HTML page, figures, and tables for a paper.
+"""Compares runs in one HTML page, with figures and tables for a paper.
 
     python experiments/report.py runs --output=report
 
-Takes run folders, or folders of them. Writes index.html (needs nothing beside it), figures/*.png and *.svg,
-tables/*.md and *.tex. TensorFlow is not needed.
+Takes run folders, or folders that contain them. Writes index.html (self-contained), figures/*.png and *.svg,
+tables/*.md and *.tex. Does not need TensorFlow.
 """
 
 import argparse
@@ -20,10 +20,14 @@ def main(argv: list[str]) -> int:
   parser = argparse.ArgumentParser(
     prog="report.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
-  parser.add_argument("runs", nargs="+", metavar="RUNS", help="a run folder, or a folder of them")
-  parser.add_argument("--output", default="report", metavar="DIR", help="where to write (report)")
+  parser.add_argument(
+    "runs", nargs="+", metavar="RUNS", help="run folders, or folders that contain them"
+  )
+  parser.add_argument(
+    "--output", default="report", metavar="DIR", help="the output folder (report)"
+  )
   arguments = parser.parse_args(argv)
-  # Only now what takes time to import, so that a wrong flag is answered at once.
+  # Imports that take time come after the flags are parsed.
   from experiments.reports import comparison
   from experiments.runs import reader
 
@@ -33,14 +37,14 @@ def main(argv: list[str]) -> int:
   for problem in problems:
     print(f"report.py: {problem}", file=sys.stderr)
   if not settings:
-    print("report.py: there is no finished run to report on.", file=sys.stderr)
+    print("report.py: expected at least one finished run; found none.", file=sys.stderr)
     return 2
   from experiments.reports import writer
 
   try:
     written = writer.write(arguments.output, settings, problems)
   except OSError as error:
-    print(f"report.py: --output must be a folder that can be written to; {error}.", file=sys.stderr)
+    print(f"report.py: --output must be a writable folder; {error}.", file=sys.stderr)
     return 2
   print(written)
   return 0

@@ -1,1 +1,1 @@
-"""Parts of `experiments/benchmark.py`: work items, models, competitors, and the processes they run in."""
+"""The parts of `experiments/benchmark.py`: work items, models, competitors, and their worker processes."""

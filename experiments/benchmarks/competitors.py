@@ -1,4 +1,4 @@
-"""What is timed: our process on a runtime, stock TFF on its worker, and a loop written by hand."""
+"""The competitors: this library on one of its runtimes, stock TFF on its worker, and a hand-written loop."""
 
 import collections
 import time
@@ -11,7 +11,7 @@ from experiments.benchmarks import models, work_items
 
 
 class Competitor(Protocol):
-  """One way to run a work item; `initial` are the weights that it starts from."""
+  """One implementation of a work item; `initial` holds its initial weights."""
 
   initial: list[np.ndarray]
 
@@ -19,11 +19,11 @@ class Competitor(Protocol):
     """Runs one round over all clients."""
 
   def weights(self) -> list[Any]:
-    """The global weights now."""
+    """The current global weights."""
 
 
 class Ours:
-  """This project's process on one of its runtimes."""
+  """This library on one of its runtimes."""
 
   def __init__(self, item: work_items.Item, runtime: str, algorithm: str = "fedavgm"):
     import tff_momentum as tfm
@@ -54,7 +54,7 @@ class Ours:
     self.initial = list(model.initial_weights)
 
   def round(self) -> None:
-    """One round."""
+    """Runs one round."""
     output = self._process.next(self._state, self._clients)
     self._state = output.state
     self._clients = [
@@ -68,7 +68,7 @@ class Ours:
 
 
 class Stock:
-  """`tff.learning`'s weighted FedAvg on the worker of TFF's wheel."""
+  """The weighted FedAvg of `tff.learning` on the worker process of TFF's wheel."""
 
   def __init__(self, item: work_items.Item):
     import tensorflow_federated as tff
@@ -95,7 +95,7 @@ class Stock:
     self._state = self._process.set_model_weights(self._process.initialize(), weights)
 
   def round(self) -> None:
-    """One round."""
+    """Runs one round."""
     self._state = self._process.next(self._state, self._clients).state
 
   def weights(self) -> list[Any]:
@@ -104,7 +104,7 @@ class Stock:
 
 
 class HandWrittenLoop:
-  """What one would write by hand: clients one after the other, one `tf.function` call each."""
+  """A hand-written loop: clients one after the other, one `tf.function` call each."""
 
   def __init__(self, item: work_items.Item):
     steps = item.examples // item.batch
@@ -143,7 +143,7 @@ class HandWrittenLoop:
     self._train, self._update = train, update
 
   def round(self) -> None:
-    """One round."""
+    """Runs one round."""
     for x, y in self._clients:
       self._train(x, y)
     self._update()
@@ -155,7 +155,7 @@ class HandWrittenLoop:
 
 
 def build(name: str, item: work_items.Item) -> Competitor:
-  """The competitor of a name: `loop`, `stock`, a runtime, or that and an algorithm (`inprocess/mime`)."""
+  """Builds a competitor by name: `loop`, `stock`, a runtime, or runtime/algorithm as in `inprocess/mime`."""
   if name == "loop":
     return HandWrittenLoop(item)
   if name == "stock":
@@ -165,7 +165,7 @@ def build(name: str, item: work_items.Item) -> Competitor:
 
 
 def costs(item: work_items.Item) -> dict[str, float]:
-  """Seconds for the gradient of a batch, and for a pass over the weights, on one thread."""
+  """The seconds of a batch's gradient and of a pass over the weights, on one thread."""
   model, loss = models.build(item), models.loss()
   variables = model.trainable_variables
   x, y = (tf.constant(array[: item.batch]) for array in work_items.examples(item, 0))
@@ -199,11 +199,11 @@ def costs(item: work_items.Item) -> dict[str, float]:
       spent.append(time.perf_counter() - begin)
     return min(spent) / int(steps)
 
-  one_pass = seconds(passes) / 2  # a product and a difference
+  one_pass = seconds(passes) / 2  # one product and one difference
   return {"pass": one_pass, "gradient": seconds(train) - 2 * one_pass}
 
 
 def _batches(item: work_items.Item, client: int) -> tf.data.Dataset:
-  # Copied by TensorFlow once more: its direct copies of arrays leave holes as large in the heap.
+  # An explicit copy: TensorFlow's implicit copies of arrays fragment the heap.
   x, y = (tf.raw_ops.DeepCopy(x=array) for array in work_items.examples(item, client))
   return tf.data.Dataset.from_tensor_slices(collections.OrderedDict(x=x, y=y)).batch(item.batch)

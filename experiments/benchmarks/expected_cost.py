@@ -1,7 +1,7 @@
-"""What an algorithm should cost beside fedavg, from its gradients and the weights that it moves.
+"""The expected cost of an algorithm relative to fedavg, from its gradients and passes over the weights.
 
-A client's round is counted in gradients of a batch and in passes over the weights (one elementwise operation,
-or one copy). How long each takes on this item and machine is measured, by `competitors.costs`.
+A client's round is counted in gradients of a batch and in passes over the weights (one elementwise operation
+or one copy). `competitors.costs` measures the time of each on this machine.
 """
 
 from typing import NamedTuple
@@ -10,26 +10,28 @@ from experiments.benchmarks import work_items
 
 
 class Work(NamedTuple):
-  """A client's work: gradients and passes in each step, and passes once a round."""
+  """A client's work: gradients and passes per local step, and passes once per round."""
 
   gradients: int
   passes: int
   once: int
 
 
-# Once a round: what is uploaded is computed, blanked if the client has no data, weighted and added.
+# Once per round: the upload is computed, zeroed if the client has no data, weighted and summed.
 WORK = {
   "fedavg": Work(1, passes=2, once=4),  # y − η g
   "fedavgm": Work(1, passes=2, once=4),
   "ghbm": Work(1, passes=3, once=5),  # y − η g + m
-  "scaffold": Work(1, passes=3, once=14),  # y − η (g + e); two uploads, c_i read, made anew, kept
-  "mimelite": Work(2, passes=6, once=7),  # y − η (g + β m); a sum of gradients at x beside it
-  "mime": Work(3, passes=8, once=8),  # y − η (g(y) − g(x) + c + β m); the sum before it
+  "scaffold": Work(
+    1, passes=3, once=14
+  ),  # y − η (g + e); two uploads; c_i is read, recomputed and stored
+  "mimelite": Work(2, passes=6, once=7),  # y − η (g + β m); also sums gradients at x
+  "mime": Work(3, passes=8, once=8),  # y − η (g(y) − g(x) + c + β m); sums gradients before
 }
 
 
 def factor(algorithm: str, item: work_items.Item, costs: dict[str, float]) -> float | None:
-  """The expected time as a multiple of fedavg's; None for an algorithm whose work is not counted here."""
+  """The expected time as a multiple of fedavg's; None for an algorithm that is not in `WORK`."""
   if algorithm not in WORK:
     return None
   steps = item.examples // item.batch

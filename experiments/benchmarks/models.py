@@ -1,4 +1,4 @@
-"""The work items' Keras models."""
+"""The Keras models of the work items."""
 
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ layers = tf.keras.layers
 
 
 def build(item: work_items.Item) -> tf.keras.Model:
-  """The model of an item; outside a graph with the weights that all competitors start from."""
+  """Builds the model of an item; in eager mode, with the initial weights of all competitors."""
   model = _BUILDERS[item.model](item)
   if tf.executing_eagerly():
     for name, weights in work_items.initial_weights(item).items():

@@ -1,7 +1,7 @@
 """The work items: the same models, examples and initial weights for every competitor.
 
-Sizes and seeds are those of the peer benchmark, so that the `check` number (the distance that the weights
-have moved) is the same there and here.
+Sizes and seeds are those of a benchmark of several libraries, so that `check`, the distance that the weights
+moved, can be compared with theirs.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ SEQUENCE_LENGTH = 80
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-  """A model and a round's work: how many clients with how many examples each, in batches of what size."""
+  """A model and the work of a round: clients, examples per client, batch size."""
 
   name: str
   model: str
@@ -39,7 +39,7 @@ ITEMS = {
 
 
 def examples(item: Item, client: int) -> tuple[np.ndarray, np.ndarray]:
-  """A client's features and labels, drawn from the seed (0, client)."""
+  """A client's features and labels, drawn with the seed (0, client)."""
   draw = np.random.default_rng([0, client])
   if item.model == "gru":
     length = SEQUENCE_LENGTH + 1
@@ -59,7 +59,7 @@ def residual_blocks() -> Iterator[tuple[str, int, int, int]]:
 
 
 def initial_weights(item: Item) -> dict[str, list[np.ndarray]]:
-  """Weights by the name of the layer, drawn from seed 1 in the order of the layers."""
+  """The initial weights by layer name, drawn with seed 1 in the order of the layers."""
   draw = np.random.default_rng(1)
 
   def uniform(limit: float, *shape: int) -> np.ndarray:
@@ -108,7 +108,7 @@ def initial_weights(item: Item) -> dict[str, list[np.ndarray]]:
 
 
 def distance(final: Sequence[Any], initial: Sequence[Any]) -> float:
-  """The L2 distance of two models: the number by which competitors are seen to do the same work."""
+  """The L2 distance between two models, which is equal for competitors that do the same work."""
   squares = [
     np.sum((np.asarray(a, np.float64) - np.asarray(b, np.float64)) ** 2)
     for a, b in zip(final, initial, strict=True)

@@ -1,7 +1,7 @@
-"""A competitor in a process of its own, which runs a round whenever its driver writes a line.
+"""A competitor in its own process, which runs a round for each line that the driver writes.
 
-Processes, since competitors want different numbers of threads; rounds on demand, so that the driver can take
-turns and noise of the machine hits all alike.
+Competitors have their own processes because they need different numbers of threads. The driver requests
+single rounds so that competitors take turns, and noise on the machine affects all equally.
 """
 
 import contextlib
@@ -12,13 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import IO
 
 
 class Worker:
-  """The driver's end."""
+  """The driver's handle of a worker process."""
 
-  def __init__(self, name: str, item: str, log: Any):
+  def __init__(self, name: str, item: str, log: IO[str]):
     self.name = name
     environment = dict(os.environ, TFM_BENCHMARK_START=str(time.time()))
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -32,7 +32,7 @@ class Worker:
     )
 
   def ask(self, what: str) -> dict[str, float]:
-    """Sends a word and waits for the answer."""
+    """Sends a request and waits for the answer."""
     assert self._process.stdin is not None
     assert self._process.stdout is not None
     try:
@@ -43,12 +43,12 @@ class Worker:
       answer = ""
     if not answer:
       raise RuntimeError(
-        f"Expected an answer from the competitor {self.name}; it ended. See its log."
+        f"Expected an answer from the competitor {self.name}; its process ended. See its log."
       )
     return json.loads(answer)
 
   def end(self) -> None:
-    """Lets the process end, or ends it."""
+    """Ends the process; kills it if it does not exit."""
     assert self._process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
       self._process.stdin.close()
@@ -60,8 +60,8 @@ class Worker:
 
 
 @contextlib.contextmanager
-def workers(names: list[str], item: str, log: Any) -> Iterator[list[Worker]]:
-  """A worker for each name, up and through its first round one after the other; ended in any case."""
+def workers(names: list[str], item: str, log: IO[str]) -> Iterator[list[Worker]]:
+  """Starts a worker for each name and runs its first round, one after the other; ends all on exit."""
   started: list[Worker] = []
   try:
     for name in names:
@@ -74,9 +74,9 @@ def workers(names: list[str], item: str, log: Any) -> Iterator[list[Worker]]:
 
 
 def main(name: str, item_name: str) -> None:
-  """The process: answers `round`, `costs` and `state` with a line of JSON each."""
+  """The worker process: answers `round`, `costs` and `state` with one line of JSON each."""
   answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-  os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print is no answer
+  os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of libraries is not an answer
   from experiments.benchmarks import competitors, work_items
 
   competitor = competitors.build(name, work_items.ITEMS[item_name])

@@ -1,1 +1,1 @@
-"""Checks of this machine, for `experiments/doctor.py`."""
+"""The parts of `experiments/doctor.py`: checks of this machine."""

@@ -1,6 +1,6 @@
-"""The checks of `experiments/doctor.py`: each says in one line what it found, and what to do about it.
+"""The checks of `experiments/doctor.py`: each returns one line about what it found, and a fix.
 
-Nothing heavy is imported before the check that needs it.
+Heavy modules are imported by the checks that need them.
 """
 
 import argparse
@@ -14,14 +14,14 @@ import time
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-INSTALL = "install what is pinned: `uv sync`, or `pip install --no-deps -r requirements.lock`"
+INSTALL = "install the pinned packages: `uv sync`, or `pip install --no-deps -r requirements.lock`"
 GIGABYTE = 1000**3
 LEAST_DISK, LEAST_MEMORY = 2 * GIGABYTE, 2 * GIGABYTE
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckResult:
-  """What a check found, and what to do if that is not right."""
+  """What a check found, and how to fix it if it is not ok."""
 
   ok: bool
   found: str
@@ -29,16 +29,16 @@ class CheckResult:
 
 
 def python(arguments: argparse.Namespace) -> CheckResult:
-  """TensorFlow 2.14 and TFF 0.87 have wheels for few versions of Python."""
+  """The version of Python; TensorFlow 2.14 and TFF 0.87 together have wheels for Python 3.11 only."""
   wanted = project()["project"]["requires-python"]
   found = ".".join(map(str, sys.version_info[:3]))
   return CheckResult(
-    sys.version_info[:2] == (3, 11), f"{found} (wanted: {wanted})", "install Python 3.11"
+    sys.version_info[:2] == (3, 11), f"{found} (expected: {wanted})", "install Python 3.11"
   )
 
 
 def packages(arguments: argparse.Namespace) -> CheckResult:
-  """What is installed against what is pinned; an extra that is not installed is not missed."""
+  """The installed versions against the pinned ones; extras may be missing."""
   required = {pin.partition("==")[0] for pin in project()["project"]["dependencies"]}
   pins = dict(pin.split("==") for pin in (ROOT / "requirements.lock").read_text().split())
   wrong, as_pinned = [], 0
@@ -49,13 +49,13 @@ def packages(arguments: argparse.Namespace) -> CheckResult:
       found = "none"
     as_pinned += found == wanted
     if found != wanted and (found != "none" or name in required):
-      wrong.append(f"{name} {found} (wanted: {wanted})")
-  listed = f"; not so: {', '.join(wrong)}" if wrong else ""
+      wrong.append(f"{name} {found} (expected: {wanted})")
+  listed = f"; different: {', '.join(wrong)}" if wrong else ""
   return CheckResult(not wrong, f"{as_pinned} packages as pinned{listed}", INSTALL)
 
 
 def devices(arguments: argparse.Namespace) -> CheckResult:
-  """A matrix product on every device, compared with NumPy's."""
+  """A matrix product on every device, compared with NumPy."""
   import numpy as np
   import tensorflow as tf
 
@@ -69,21 +69,22 @@ def devices(arguments: argparse.Namespace) -> CheckResult:
       started = time.perf_counter()
       product = tf.linalg.matmul(left, right).numpy()
       took = time.perf_counter() - started
-    # A GPU may multiply in TensorFloat-32, with a mantissa of 10 bits.
+    # A GPU may use TensorFloat-32, which has a 10-bit mantissa.
     error = float(np.abs(product - expected).max() / np.abs(expected).max())
     ok = ok and error < 5e-3
     short = device.name.removeprefix("/device:")
     said.append(
-      f"{short} multiplies 512×512 in {1000 * took:.1f} ms" + ("" if error < 5e-3 else ", wrongly")
+      f"{short} multiplies 512×512 in {1000 * took:.1f} ms"
+      + ("" if error < 5e-3 else ", incorrectly")
     )
   if shutil.which("nvidia-smi") and not tf.config.list_physical_devices("GPU"):
     return CheckResult(False, "; ".join(said) + "; TensorFlow does not see this machine’s GPU",
-                "install CUDA’s libraries with the extra gpu, or use --devices=cpu")  # fmt: skip
+                "install the CUDA libraries with the extra gpu, or use --devices=cpu")  # fmt: skip
   return CheckResult(ok, "; ".join(said), "update the device’s driver, or use --devices=cpu")
 
 
 def training(arguments: argparse.Namespace) -> CheckResult:
-  """A few rounds of FedAvg on digits, through our own process and runtime."""
+  """Thirty rounds of FedAvg on digits with the in-process runtime."""
   import tasks
   from tff_momentum import algorithms, build_process, set_execution_context
   from tff_momentum.simulation import loop
@@ -111,7 +112,7 @@ def training(arguments: argparse.Namespace) -> CheckResult:
 
 
 def tff_worker(arguments: argparse.Namespace) -> CheckResult:
-  """TFF's own worker, which `--runtime=tff` needs, started and asked for a sum."""
+  """Starts TFF's worker, which `--runtime=tff` needs, and computes a sum."""
   import numpy as np
   import tensorflow_federated as tff
 
@@ -130,14 +131,14 @@ def tff_worker(arguments: argparse.Namespace) -> CheckResult:
 
 
 def ray(arguments: argparse.Namespace) -> CheckResult:
-  """The cluster that --ray names; without it, only whether Ray is there."""
+  """Connects to the cluster of --ray; without the flag, checks only whether Ray is installed."""
   try:
     version = importlib.metadata.version("ray")
   except importlib.metadata.PackageNotFoundError:
     fix = "install the extra: `uv sync --extra cluster`, or `pip install ray` as requirements.lock pins it"
     return CheckResult(not arguments.ray, "not installed; only --runtime=ray needs it", fix)
   if not arguments.ray:
-    return CheckResult(True, f"{version} is installed; --ray=ADDRESS tries a cluster")
+    return CheckResult(True, f"{version} is installed; --ray=ADDRESS checks a cluster")
   import ray as ray_lib
 
   try:
@@ -147,39 +148,39 @@ def ray(arguments: argparse.Namespace) -> CheckResult:
     resources = ray_lib.cluster_resources()
   except (ConnectionError, ValueError, TimeoutError, RuntimeError) as error:
     return CheckResult(False, f"no cluster at {arguments.ray} ({str(error).splitlines()[0][:120]})",
-                "start one with `ray start --head`, and give its address")  # fmt: skip
+                "start one with `ray start --head` and give its address")  # fmt: skip
   counts = f"{resources.get('CPU', 0):.0f} CPUs, {resources.get('GPU', 0):.0f} GPUs"
   return CheckResult(answers > 0, f"{version}, {arguments.ray}: {nodes} machines, {counts}")
 
 
 def data(arguments: argparse.Namespace) -> CheckResult:
-  """The data sets kept on this disk, and files that are broken or were left half done."""
+  """The data sets on this disk, broken files, and incomplete downloads."""
   from tasks.data import folders
 
   folder = folders.root(arguments.data_dir)
   if not folder.is_dir():
     missing = f"{folder} does not exist"
     if arguments.data_dir:
-      return CheckResult(
-        False, missing, "name the folder of the data sets, with tff/ and tfds/ in it"
-      )
+      return CheckResult(False, missing, "give the folder that contains tff/ and tfds/")
     return CheckResult(True, f"none yet ({missing}); digits, quadratic and diabetes need none")
   parts = [folder / name for name in ("tff", "tfds") if (folder / name).is_dir()]
   files = [path for part in parts for path in sorted(part.rglob("*")) if path.is_file()]
   broken = [str(path.relative_to(folder)) for path in files if _is_broken(path)]
   if broken:
     return CheckResult(
-      False, f"{folder}: no SQLite file: {', '.join(broken)}", "delete it; a run fetches it again"
+      False,
+      f"{folder}: not SQLite files: {', '.join(broken)}",
+      "delete them; the next run downloads them again",
     )
   size = sum(path.stat().st_size for path in files) / GIGABYTE
   names = ", ".join(child.name for part in parts for child in sorted(part.iterdir())) or "none"
   half = sum(path.suffix in (".download", ".part") for path in files)
-  more = f"; {half} half done, which the next run goes on with" if half else ""
+  more = f"; {half} incomplete, which the next run resumes" if half else ""
   return CheckResult(True, f"{folder}: {size:.2f} GB in {len(files)} files ({names}){more}")
 
 
 def _is_broken(path: pathlib.Path) -> bool:
-  """Whether a data base does not begin as one does."""
+  """Whether a .sqlite file lacks the SQLite header."""
   if path.suffix != ".sqlite":
     return False
   with open(path, "rb") as file:
@@ -187,7 +188,7 @@ def _is_broken(path: pathlib.Path) -> bool:
 
 
 def disk(arguments: argparse.Namespace) -> CheckResult:
-  """Room where runs and data are written."""
+  """The free disk space for runs and data."""
   from tasks.data import folders
 
   said, ok = [], True
@@ -199,23 +200,23 @@ def disk(arguments: argparse.Namespace) -> CheckResult:
     free = shutil.disk_usage(there).free
     ok = ok and free >= LEAST_DISK
     said.append(f"{free / GIGABYTE:.1f} GB free {what}")
-  return CheckResult(ok, ", ".join(said), "make room: runs and checkpoints want 2 GB or more")
+  return CheckResult(ok, ", ".join(said), "free some space: runs and checkpoints need 2 GB or more")
 
 
 def memory(arguments: argparse.Namespace) -> CheckResult:
-  """Memory that a run may still take."""
+  """The memory available to a run."""
   free = free_memory()
   if free is None:
     return CheckResult(True, "unknown on this system")
   return CheckResult(
     free >= LEAST_MEMORY,
     f"{free / GIGABYTE:.1f} GB free",
-    "end other programs; a run wants 2 GB or more",
+    "close other programs; a run needs 2 GB or more",
   )
 
 
 def free_memory() -> int | None:
-  """The bytes of memory free, within a container's limit if there is one; None where that cannot be told."""
+  """The available memory in bytes, within the container's limit if there is one; None if it is unknown."""
   try:
     lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
   except OSError:
@@ -226,11 +227,11 @@ def free_memory() -> int | None:
   group = pathlib.Path("/sys/fs/cgroup")
   try:
     left = int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
-  except (OSError, ValueError):  # no container, or one without a limit
+  except (OSError, ValueError):  # not in a container, or no limit
     return free
   return left if free is None else min(free, left)
 
 
 def project() -> dict:
-  """The project's own description."""
+  """The contents of pyproject.toml."""
   return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -3,9 +3,9 @@
 #
 #   sbatch --nodes=4 --gpus-per-node=4 experiments/cluster/slurm.sh --task=emnist --algo=fedavg
 #
-# Everything after the script's name is handed to run.py. Submit from the root of the repository, on a
-# file system that all nodes see, with the environment that holds tff-momentum[cluster] in VENV (default:
-# .venv). Submitting the same command again resumes the run from its last checkpoint.
+# All arguments are passed to run.py. Submit from the root of the repository, on a file system that all nodes
+# share. VENV is the environment with tff-momentum[cluster] (default: .venv). Submitting the same command again
+# resumes the run from its last checkpoint.
 #SBATCH --job-name=tff-momentum
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
@@ -18,23 +18,23 @@ set -euo pipefail
 cd "${SLURM_SUBMIT_DIR:?Submit this script with sbatch.}"
 source "${VENV:-.venv}/bin/activate"
 export RAY_USAGE_STATS_ENABLED=0 RAY_enable_metrics_collection=0
-# Every node may use its Ray port; the job's number keeps jobs that share a node apart.
+# The port depends on the job's number, so that jobs on the same node do not collide.
 port=$((20000 + SLURM_JOB_ID % 20000))
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 address=$(srun --nodes=1 --ntasks=1 -w "$head" hostname -I | awk '{print $1}')
 gpus=${SLURM_GPUS_ON_NODE:-0}
 
-node() { # host, arguments of ray start; --block ends the node together with its job step
+node() { # host, arguments of ray start; with --block, the Ray node ends with its job step
   srun --nodes=1 --ntasks=1 --overlap -w "$1" ray start "${@:2}" --block --disable-usage-stats \
     --num-cpus="$SLURM_CPUS_PER_TASK" --num-gpus="$gpus" &
 }
 
-within_minutes() { # how long, what is awaited, the command that succeeds once it is there
+within_minutes() { # minutes, description, command that succeeds when the condition is met
   for _ in $(seq $((12 * $1))); do
     "${@:3}" > /dev/null 2>&1 && return
     sleep 5
   done
-  echo "Expected $2 within $1 minutes, found none; the log above says why." >&2
+  echo "Expected $2 within $1 minutes; found none. See the log above." >&2
   exit 1
 }
 all_nodes() { [ "$(ray status --address="$address:$port" | grep -c ' node_')" -ge "$SLURM_JOB_NUM_NODES" ]; }
@@ -48,8 +48,8 @@ within_minutes 10 "all $SLURM_JOB_NUM_NODES nodes" all_nodes
 
 python experiments/run.py --runtime=ray --ray_address="$address:$port" --quiet "$@" &
 run=$!
-# Slurm tells this shell two minutes before the end; run.py then finishes its round and checkpoints.
+# Slurm signals this shell two minutes before the time limit; run.py then finishes its round and checkpoints.
 trap 'kill -TERM $run' TERM
-wait $run || true # ends early, with the signal, if there is one
+wait $run || true # returns early if a signal arrives
 wait $run && code=0 || code=$?
 exit "$code"

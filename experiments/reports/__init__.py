@@ -1,1 +1,1 @@
-"""The parts of `experiments/report.py`: reading runs, comparing them, drawing and writing."""
+"""The parts of `experiments/report.py`: comparison of runs, figures, tables and the page."""

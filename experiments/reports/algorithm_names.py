@@ -1,4 +1,4 @@
-"""The algorithms' names as their papers spell them."""
+"""The names of the algorithms as spelled in their papers."""
 
 SPELLED = {
   "fedsgd": "FedSGD", "fedavg": "FedAvg", "fedprox": "FedProx", "fedmax": "FedMAX",
@@ -16,5 +16,5 @@ SPELLED = {
 
 
 def spelled(algo: str) -> str:
-  """The name for tables and figures; one that is not known stays as it is."""
+  """The name for tables and figures; an unknown name is returned unchanged."""
   return SPELLED.get(algo, algo)

@@ -19,27 +19,27 @@ from tff_momentum.registry import ALGORITHMS
 
 SETTING = ("task", "data", "scale", "total_rounds", "clients_per_round", "client_epochs_per_round",
            "client_steps_per_round", "client_batch_size", "participation", "eval_examples")  # fmt: skip
-# How uneven the clients are: a method under other circumstances, to be compared with itself.
+# Flags of uneven clients. A run with other values counts as another method, so that both can be compared.
 CIRCUMSTANCES = ("async", "max_staleness", "stale", "think_time", "availability", "day", "deadline",
                  "over_selection", "dropout_rate", "client_steps_law", "client_speed")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
-  """Runs that differ in the seed alone, and the numbers they were tuned to."""
+  """Runs that differ only in the seed, and their numeric hyperparameters."""
 
   tuned: Mapping[str, Any]
   runs: Sequence[Run]
 
   @property
   def diverged(self) -> int:
-    """How many of the runs diverged."""
+    """The number of diverged runs."""
     return sum(run.diverged for run in self.runs)
 
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-  """An algorithm with its choices of words; `best` is the configuration that stands for it."""
+  """An algorithm with its non-numeric hyperparameters; the `best` configuration represents it."""
 
   algo: str
   variant: int
@@ -50,7 +50,7 @@ class Method:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-  """A task and how it is run; everything inside may be compared."""
+  """A task and how it is run; the methods in a setting are comparable."""
 
   values: Mapping[str, Any]
   label: str
@@ -59,18 +59,18 @@ class Setting:
 
   @property
   def notes(self) -> list[str]:
-    """What every table and plot of this setting must say."""
+    """The notes that every table and plot of this setting must show."""
     notes = ["synthetic data"] if self.values.get("data") == "synthetic" else []
     scale = self.values.get("scale")
     return notes + ([f"scaled down to {scale}"] if scale not in (None, 1, 1.0) else [])
 
   @property
   def subtitle(self) -> str:
-    """The few facts that a figure taken out of the report must carry with it."""
+    """The facts that a figure must show when it is used outside the report."""
     values, facts = self.values, []
     if "clients_per_round" in values:
       of_all = f" of {values['num_clients']}" if "num_clients" in values else ""
-      facts.append(f"{values['clients_per_round']}{of_all} clients a round")
+      facts.append(f"{values['clients_per_round']}{of_all} clients per round")
     facts += [
       f"{name} {shown(values[name])}" for name in ("model", "alpha", "similarity") if name in values
     ]
@@ -82,14 +82,14 @@ class Setting:
     return " · ".join(facts)
 
   def method(self, label: str) -> Method | None:
-    """The method of this label, if it is here."""
+    """The method with this label; None if there is none."""
     return next((method for method in self.methods if method.label == label), None)
 
 
 def compare(runs: Sequence[Run]) -> tuple[list[Setting], list[str]]:
-  """Sorts the runs; returns the settings, and what was left out and why."""
+  """Groups the runs; returns the settings, and a sentence for each run that was left out."""
   keys = [_setting_values(run) for run in runs]
-  by_seed = _details_of_the_seed(runs)
+  by_seed = _details_from_seed(runs)
   for run, key in zip(runs, keys, strict=True):
     key.update(
       (name, value)
@@ -111,24 +111,24 @@ def compare(runs: Sequence[Run]) -> tuple[list[Setting], list[str]]:
 
 
 def shown(value: Any) -> str:
-  """A value as a reader would write it: 10000 and 0, not 10000.0 and 0.0."""
+  """A value without trailing zeros: 10000 and 0 instead of 10000.0 and 0.0."""
   return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def varying(dicts: Sequence[Mapping[str, Any]]) -> list[str]:
-  """The names whose values are not the same in all."""
+  """The names whose values differ between the mappings."""
   names = dict.fromkeys(name for values in dicts for name in values)
   return [name for name in names if len({_frozen(values.get(name)) for values in dicts}) > 1]
 
 
 def by_task(settings: Sequence[Setting]) -> list[list[Setting]]:
-  """The settings of each task, on the same kind of data and judged by the same metric, together."""
+  """Groups settings with the same task, the same kind of data and the same metric."""
   groups = _group(settings, lambda s: (s.values["task"], s.values.get("data"), s.metric))
   return list(groups.values())
 
 
 def sorted_values(values: Sequence[Any]) -> list[Any]:
-  """The values on an axis, each once: numbers by size, then texts, then what was left at its default."""
+  """The distinct values of an axis: numbers in order, then texts, then None for the default."""
   distinct = [value for i, value in enumerate(values) if value not in values[:i]]
   numbers = sorted(v for v in distinct if isinstance(v, int | float))
   texts = sorted((v for v in distinct if v is not None and v not in numbers), key=str)
@@ -147,8 +147,8 @@ def _details(run: Run) -> dict[str, Any]:
   }
 
 
-def _details_of_the_seed(runs: Sequence[Run]) -> set[tuple[str, str]]:
-  """(task, detail) where the seed decides the value: a constant of the random problem, not of the setting."""
+def _details_from_seed(runs: Sequence[Run]) -> set[tuple[str, str]]:
+  """The (task, detail) pairs whose value depends on the seed: constants of a random problem, not settings."""
   found = set()
   for task, members in _group(runs, lambda run: run.config["task"]).items():
     for name in {name for run in members for name in _details(run)} - set(TASK_FLAGS):
@@ -162,8 +162,8 @@ def _details_of_the_seed(runs: Sequence[Run]) -> set[tuple[str, str]]:
 def _methods(runs: Sequence[Run], metric: Metric) -> list[Method]:
   methods = []
   for algo, members in _group(runs, lambda run: run.config["algo"]).items():
-    shown = varying([_words(run) for run in members])
-    groups = _group(members, lambda run: _frozen(_words(run)))
+    shown = varying([_non_numeric(run) for run in members])
+    groups = _group(members, lambda run: _frozen(_non_numeric(run)))
     for variant, same in enumerate(groups.values()):
       configurations = [
         Configuration(
@@ -171,7 +171,7 @@ def _methods(runs: Sequence[Run], metric: Metric) -> list[Method]:
         )
         for configuration in _group(same, lambda run: _frozen(_tuned(run))).values()
       ]
-      chosen = {name: _words(same[0]).get(name, "default") for name in shown}
+      chosen = {name: _non_numeric(same[0]).get(name, "default") for name in shown}
       label = spelled(algo)
       if chosen:
         label += f" ({', '.join(f'{k}={v}' for k, v in chosen.items())})"
@@ -183,20 +183,20 @@ def _methods(runs: Sequence[Run], metric: Metric) -> list[Method]:
 
 
 def catalogue_order(method: Method) -> tuple[int, str, int]:
-  """Sorts methods as the catalogue lists their algorithms; those it does not know come last."""
+  """A sort key: the order of the registry of algorithms; unknown algorithms come last."""
   known = list(ALGORITHMS)
   place = known.index(method.algo) if method.algo in known else len(known)
   return place, method.algo, method.variant
 
 
-def _is_word(name: str, value: Any) -> bool:
-  """Whether a hyperparameter makes another method; a learning rate may be a schedule, and is tuned."""
+def _is_non_numeric(name: str, value: Any) -> bool:
+  """Whether a value is non-numeric and defines another method; a learning rate schedule is tuned instead."""
   return isinstance(value, bool | str) and not name.endswith("learning_rate")
 
 
-def _words(run: Run) -> dict[str, Any]:
+def _non_numeric(run: Run) -> dict[str, Any]:
   given = run.config.get("hyperparameters", {})
-  words = {name: value for name, value in given.items() if _is_word(name, value)}
+  words = {name: value for name, value in given.items() if _is_non_numeric(name, value)}
   for name in ("compression", *CIRCUMSTANCES):
     if run.config.get(name):
       words[name] = run.config[name]
@@ -205,7 +205,7 @@ def _words(run: Run) -> dict[str, Any]:
 
 def _tuned(run: Run) -> dict[str, Any]:
   given = run.config.get("hyperparameters", {})
-  tuned = {name: value for name, value in given.items() if not _is_word(name, value)}
+  tuned = {name: value for name, value in given.items() if not _is_non_numeric(name, value)}
   if run.config.get("weight_decay"):
     tuned["weight_decay"] = run.config["weight_decay"]
   return tuned
@@ -216,11 +216,11 @@ def _without_repeated_seeds(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
   problems = []
   for run in runs:
     same = first.setdefault(
-      _frozen([run.config["algo"], _words(run), _tuned(run), run.config["seed"]]), run
+      _frozen([run.config["algo"], _non_numeric(run), _tuned(run), run.config["seed"]]), run
     )
     if same is not run:
       problems.append(
-        f"{run.path}: the same run, seed included, as {same.path}; only the latter counts."
+        f"{run.path}: the same run with the same seed as {same.path}; only the latter is used."
       )
   return list(first.values()), problems
 

@@ -1,4 +1,4 @@
-"""The figures: curves with bands over seeds, bars, heat maps. matplotlib without a display."""
+"""Figures of one setting: curves with bands over seeds, and bars. Needs no display."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ RC: Any = {
   "legend.fontsize": 11, "lines.linewidth": 1.8, "lines.solid_capstyle": "round", "svg.hashsalt": "report",
   "figure.dpi": 100, "savefig.dpi": 200, "savefig.bbox": "tight", "savefig.pad_inches": 0.08,
 }  # fmt: skip
-SMOOTH = 40  # points of a curve of which each is a mean
+SMOOTH = 40  # a longer curve is smoothed to about this many independent points
 X_LABELS = {
   "rounds": "Communication rounds",
   "bytes": "Bytes exchanged (down and up, all clients)",
@@ -34,7 +34,7 @@ COLUMN_LABELS = {
   "train/loss": "Training loss of the cohort",
   "eval/loss": "Test loss",
   "update_norm": "Norm of the server’s update",
-  "clients/non_finite": "Updates that were not finite",
+  "clients/non_finite": "Non-finite updates",
   "clients/dropped": "Clients that dropped out",
   "clients/late": "Clients past the deadline",
   "diagnostics/drift": "Client drift",
@@ -55,7 +55,7 @@ COLUMN_LABELS = {
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-  """A drawn figure; `name` is its files', `alt` says what is on it to who cannot see it."""
+  """A drawn figure; `name` is its file name without suffix, `alt` its alternative text."""
 
   name: str
   title: str
@@ -65,19 +65,19 @@ class Figure:
 
 
 def plain(text: str) -> str:
-  """A text from disk, safe from matplotlib's own markup."""
+  """A text from disk, escaped against matplotlib's markup."""
   shown = "".join(c if c.isprintable() else " " for c in text)  # no font has control characters
   line = " ".join(shown.split()).replace("$", r"\$")
   return f" {line}" if line.startswith("_") else line
 
 
 def tick(value: Any) -> str:
-  """A hyperparameter's value on an axis; None was not given."""
+  """The tick label of a hyperparameter's value; None stands for the default."""
   return "default" if value is None else plain(str(value))
 
 
 def metric_curves(setting: Setting, what: str) -> Figure | None:
-  """The main metric against rounds, bytes, seconds or virtual seconds; None where that was not measured."""
+  """The main metric against rounds, bytes, seconds or virtual time; None if that was not measured."""
   drawn = _curves(
     setting, setting.metric.column, setting.metric.axis, what, setting.metric.factor, target=True
   )
@@ -85,30 +85,36 @@ def metric_curves(setting: Setting, what: str) -> Figure | None:
     return None
   title = f"{setting.metric.name.capitalize()} against {_axis_word(what)}"
   seeds = max(len(m.best.runs) for m in setting.methods)
-  said = f"Mean and one standard deviation over {seeds} seeds." if seeds > 1 else "One seed."
+  caption = f"Mean and one standard deviation over {seeds} seeds." if seeds > 1 else "One seed."
   if result_tables.baseline(setting):
-    said += " The thin line is FedAvg’s final value."
+    caption += " The thin line is FedAvg’s final value."
   if what == "seconds":
-    said += " The first round includes the time to build the computation; evaluation is left out."
+    caption += (
+      " The first round includes the time to build the computation; evaluation is not included."
+    )
   return Figure(
-    f"{setting.metric.name.replace(' ', '_')}_{what}", title, said, alt(title, setting), drawn
+    f"{setting.metric.name.replace(' ', '_')}_{what}", title, caption, alt(title, setting), drawn
   )
 
 
 def column_curves(setting: Setting, column: str) -> Figure | None:
-  """Any other column against rounds, as a moving mean: from round to round they jump."""
+  """Any other column against rounds, as a moving average, because these columns are noisy."""
   label = COLUMN_LABELS.get(column, column.replace("_", " "))
   longest = max(len(measures.curve(m.best.runs, column).rounds) for m in setting.methods)
   window = max(1, longest // SMOOTH)
   drawn = _curves(setting, column, label, "rounds", 1.0, target=False, window=window)
   title = f"{label} against rounds"
   name = column.replace("/", "_")
-  said = f"Mean of {window} values at a time; faint: each of them." if window > 1 else ""
-  return Figure(name, title, said, alt(title, setting), drawn) if drawn else None
+  caption = (
+    f"Moving average over {window} values; the faint lines are the values themselves."
+    if window > 1
+    else ""
+  )
+  return Figure(name, title, caption, alt(title, setting), drawn) if drawn else None
 
 
 def communication_bars(setting: Setting) -> Figure | None:
-  """Bytes down and up of a client in a round, by method."""
+  """Download and upload bytes per client and round, by method."""
   sizes = [(m, s) for m in setting.methods if (s := measures.bytes_per_client(m.best.runs))]
   if not sizes:
     return None
@@ -192,9 +198,10 @@ def _draw_line(
 
 
 def _limit(axes: Axes, lines: Sequence, factor: float, *, rising: bool) -> None:
-  """Gives the room to what is compared: not to what diverges, nor to an accuracy's first tenth of the rounds.
+  """Sets the limits of the y axis to the range that matters.
 
-  What spans decades gets a log scale.
+  Diverged methods, and the first tenth of an accuracy curve, do not count. Values that span two decades get
+  a logarithmic axis.
   """
   calm = [line.mean * factor for method, line, _ in lines if not method.best.diverged]
   values = np.concatenate(calm or [line.mean * factor for _, line, _ in lines])
@@ -210,7 +217,7 @@ def _limit(axes: Axes, lines: Sequence, factor: float, *, rising: bool) -> None:
 
 
 def _legend(axes: Axes, lines: Sequence) -> None:
-  """Beside the plot, from the curve that ends on top to the lowest one."""
+  """Puts the legend beside the plot, in the order in which the curves end, from top to bottom."""
   handles, labels = axes.get_legend_handles_labels()
   ends = [line.mean[-1] for _, line, _ in lines]
   order = sorted(range(len(labels)), key=lambda i: -ends[i])
@@ -231,7 +238,7 @@ def _format_x(axes: Axes, what: str) -> None:
 
 
 def put_title(axes: Axes, setting: Setting) -> None:
-  """What a figure taken out of the report must carry with it."""
+  """Writes the setting above the plot, for use outside the report."""
   axes.set_title(plain(", ".join([setting.label, *setting.notes])), pad=24)
   axes.text(
     0, 1.03, plain(setting.subtitle), transform=axes.transAxes, fontsize=10.5, color="#59636e"
@@ -243,6 +250,6 @@ def _axis_word(what: str) -> str:
 
 
 def alt(title: str, setting: Setting) -> str:
-  """What is on a figure, to who cannot see it."""
+  """The alternative text of a figure."""
   methods = ", ".join(method.label for method in setting.methods)
   return f"{title} of {methods} on {', '.join([setting.label, *setting.notes])}"

@@ -1,4 +1,4 @@
-"""Heat maps of the final metric where runs differ in one or two hyperparameters."""
+"""Heat maps of the final metric over one or two hyperparameters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from experiments.reports.figures import RC, Figure, plain, tick
 
 
 class _Point(NamedTuple):
-  """A configuration, with its setting's values among the coordinates."""
+  """A configuration, with the values of its setting among its coordinates."""
 
   values: Mapping[str, Any]
   configuration: Configuration
@@ -27,7 +27,7 @@ class _Point(NamedTuple):
 
 
 def heat_maps(settings: Sequence[Setting]) -> Iterator[Figure]:
-  """One for each method: over all settings where that leaves two coordinates, else in each by itself."""
+  """One heat map per method over all settings if they vary in at most two names, else one per setting."""
   for same_task in by_task(settings):
     for label in dict.fromkeys(m.label for s in same_task for m in s.methods):
       points = [p for s in same_task for p in _points(s, s.method(label))]
@@ -45,11 +45,11 @@ def _points(setting: Setting, method: Method | None) -> Iterator[_Point]:
 
 def _heat_map(label: str, points: Sequence[_Point]) -> Iterator[Figure]:
   names = varying([point.values for point in points])
-  # One value of the setting alone, as alpha, is a trend of all methods together.
+  # A single value of the setting, such as alpha, is drawn as a trend of all methods.
   if not 1 <= len(names) <= 2 or (len(names) == 1 and names[0] in points[0].setting.values):
     return
   setting = points[0].setting
-  # A name alone is drawn as one row.
+  # A single name is drawn as one row.
   y_name, x_name = names if len(names) == 2 else ("", names[0])
   xs = sorted_values([point.values.get(x_name) for point in points])
   ys = sorted_values([point.values.get(y_name) for point in points])
@@ -63,7 +63,7 @@ def _heat_map(label: str, points: Sequence[_Point]) -> Iterator[Figure]:
   title = f"Final {setting.metric.name} of {label}"
   over = " and ".join(names)
   yield Figure(
-    f"heat_{label}", title, f"Over {over}. Light is better; × diverged; empty was not run.",
+    f"heat_{label}", title, f"Over {over}. Light is better; ×: diverged; empty: not run.",
     f"{title} over {over} on {setting.values['task']}",
     _draw(f"{label}: {_where(setting, names)}", table, texts, (x_name, xs), (y_name, ys), setting.metric),
   )  # fmt: skip
@@ -77,7 +77,7 @@ def _where(setting: Setting, names: Sequence[str]) -> str:
 def _draw(title, table, texts, x_axis, y_axis, metric) -> plt.Figure:
   (x_name, xs), (y_name, ys) = x_axis, y_axis
   with plt.rc_context({**RC, "axes.grid": False}):
-    # No smaller than the other figures beside it on the page, where all are as wide.
+    # At least as wide as the figures beside it on the page, which scales all to the same width.
     width, height = max(6.4, 2.4 + 1.05 * len(xs)), max(2.6, 1.5 + 0.72 * len(ys))
     figure, axes = plt.subplots(figsize=(width, height))
     colours = plt.get_cmap("cividis" if metric.larger_is_better else "cividis_r")

@@ -1,4 +1,4 @@
-"""The numbers of a report: final values, mean curves over seeds, and costs to reach FedAvg's level.
+"""The numbers of a report: final values, mean curves over seeds, and costs to reach a target.
 
 A configuration is passed as the list of its runs, which differ only in the seed. `std` is the sample
 standard deviation (n − 1).
@@ -19,7 +19,7 @@ from experiments.runs.reader import Run
 
 
 class Curve(NamedTuple):
-  """A column over rounds: the mean over seeds, and its standard deviation (zero for one seed)."""
+  """A column over rounds: mean and standard deviation over seeds (zero for one seed)."""
 
   rounds: np.ndarray
   mean: np.ndarray
@@ -34,7 +34,7 @@ class Spread(NamedTuple):
 
 
 class CostToTarget(NamedTuple):
-  """What it took to reach a target; None where it was not measured."""
+  """The cost to reach a target; None for costs that were not measured."""
 
   reached: bool
   rounds: float
@@ -77,7 +77,7 @@ def final_spread(runs: Sequence[Run], metric: Metric) -> Spread:
 
 
 def rank(runs: Sequence[Run], metric: Metric) -> tuple[bool, float]:
-  """Sorts configurations, the best first: those with a diverged run come last."""
+  """A sort key for configurations: the best first, those with a diverged run last."""
   if any(run.diverged for run in runs):
     return True, 0.0
   value = final_spread(runs, metric).mean
@@ -85,7 +85,7 @@ def rank(runs: Sequence[Run], metric: Metric) -> tuple[bool, float]:
 
 
 def smoothed(line: Curve, window: int) -> Curve:
-  """A curve whose every point is the mean of the values around it, fewer of them at the ends."""
+  """The moving average of a curve, over fewer values at the ends."""
   ones = np.ones(window)
   there = np.convolve(np.ones(len(line.mean)), ones, "same")
   mean, std = (np.convolve(values, ones, "same") / there for values in (line.mean, line.std))
@@ -102,7 +102,7 @@ def curve(runs: Sequence[Run], column: str) -> Curve:
 
 
 def spent(runs: Sequence[Run], what: str, rounds: np.ndarray) -> np.ndarray | None:
-  """What was spent up to each of these rounds, the mean over seeds; None where it was not measured."""
+  """The mean cost over seeds up to each of these rounds; None if it was not measured."""
   series = [so_far(run, what) for run in runs]
   if any(s is None for s in series):
     return None
@@ -110,7 +110,7 @@ def spent(runs: Sequence[Run], what: str, rounds: np.ndarray) -> np.ndarray | No
 
 
 def so_far(run: Run, what: str) -> np.ndarray | None:
-  """rounds, bytes, upload, flops, seconds (of training) or virtual (seconds) up to each round."""
+  """The cumulative cost of a run by round: rounds, bytes, upload, flops, seconds (of training) or virtual."""
   columns = run.columns
   if what == "rounds":
     return columns["round"]
@@ -126,7 +126,7 @@ def so_far(run: Run, what: str) -> np.ndarray | None:
 
 
 def _flops_so_far(columns: Mapping[str, np.ndarray]) -> np.ndarray | None:
-  """All clients' operations, from what one of them took in the rounds in which that was counted."""
+  """The cumulative FLOPs of all clients, interpolated between the rounds in which FLOPs were counted."""
   each = columns.get("diagnostics/flops", np.array([np.nan]))
   counted = np.isfinite(each)
   if not counted.any():
@@ -136,7 +136,7 @@ def _flops_so_far(columns: Mapping[str, np.ndarray]) -> np.ndarray | None:
 
 
 def first_round_at(runs: Sequence[Run], metric: Metric, target: float) -> float | None:
-  """The first evaluated round at which the mean curve is at least as good as the target."""
+  """The first evaluated round in which the mean curve reaches the target; None if it never does."""
   rounds, mean, _ = curve(runs, metric.column)
   hits = [r for r, value in zip(rounds, mean, strict=True) if metric.better(value, target)]
   return float(hits[0]) if hits else None
@@ -145,10 +145,10 @@ def first_round_at(runs: Sequence[Run], metric: Metric, target: float) -> float 
 def cost_to_target(
   runs: Sequence[Run], metric: Metric, target: float, *, baseline: bool
 ) -> CostToTarget:
-  """What it takes to reach the target, by the three steps of the GHBM paper's appendix C.3.
+  """The cost to reach the target, by the three steps of GHBM's Appendix C.3.
 
-  The whole run's bytes, FLOPs and training time, times r/T: r is the first round at the target, or T
-  where it is never reached. FedAvg itself, the baseline, counts in full, as in that paper's Table 3.
+  The bytes, FLOPs and training time of the whole run are multiplied by r/T, where r is the first round at the
+  target, or T if it is never reached. The baseline itself, FedAvg, counts in full, as in GHBM's Table 3.
   """
   budget = max(run.rounds for run in runs)
   diverged = any(run.diverged for run in runs)
@@ -160,7 +160,7 @@ def cost_to_target(
 
 
 def bytes_per_client(runs: Sequence[Run]) -> tuple[float, float] | None:
-  """Bytes down and up of one client in one round: the median over the rounds."""
+  """Download and upload bytes of one client in one round: the median over rounds."""
   columns = runs[0].columns
   if not {"bytes/down", "bytes/up", "clients"} <= set(columns):
     return None
@@ -177,7 +177,7 @@ def bytes_per_client(runs: Sequence[Run]) -> tuple[float, float] | None:
 
 
 def _finite_by_round(run: Run, column: str) -> dict[float, float]:
-  """The finite values before the first that is not, by round."""
+  """The values by round, up to the first non-finite one."""
   values: dict[float, float] = {}
   for r, value in zip(run.columns["round"], run.columns.get(column, ()), strict=False):
     if math.isinf(value):

@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs nothing beside it, neither a network nor a script."""
+"""The page: one self-contained HTML file without scripts or network access."""
 
 import base64
 import dataclasses
@@ -53,7 +53,7 @@ u { text-underline-offset: 3px; } .saved, .extra, .same { font-size: .86em; marg
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-  """A figure as it was written: its SVG, and the names of its files."""
+  """A written figure: its SVG, and the names of its files."""
 
   title: str
   caption: str
@@ -64,7 +64,7 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """Everything about one setting; the first picture is shown large."""
+  """The figures and tables of one setting; the first picture is shown large."""
 
   setting: Setting
   pictures: Sequence[Picture]
@@ -73,7 +73,15 @@ class Section:
 
 def page(final: Table, sections: Sequence[Section], heat: Sequence[Picture], runs: Sequence[Run],
          left_out: Sequence[str]) -> str:  # fmt: skip
-  """The whole page."""
+  """The HTML of the page.
+
+  Args:
+    final: the table of final values.
+    sections: one section per setting.
+    heat: the figures that compare settings and hyperparameters.
+    runs: all runs in the report.
+    left_out: a sentence for each run that was left out.
+  """
   links = [("final", "Final results")]
   links += [(f"setting-{i}", s.setting.label) for i, s in enumerate(sections, 1)]
   links += [("heat", "Settings and hyperparameters")] if heat else []
@@ -109,7 +117,7 @@ def _counts(sections: Sequence[Section], runs: Sequence[Run]) -> str:
 
 
 def _headline(setting: Setting) -> str:
-  """The best method of a setting, and what it saves against FedAvg."""
+  """The best method of a setting, and its rounds to reach FedAvg's final value."""
   fine = [m for m in setting.methods if not m.best.diverged]
   if not fine:
     return ""
@@ -117,18 +125,19 @@ def _headline(setting: Setting) -> str:
   value = result_tables.final_text(best.best, setting) + (
     " %" if setting.metric.larger_is_better else ""
   )
-  said = f"best final {setting.metric.name}: {best.label}"
+  headline = f"best final {setting.metric.name}: {best.label}"
   reference = result_tables.baseline(setting)
   if reference and best is not reference:
     target = measures.final_spread(reference.best.runs, setting.metric).mean
     cost = measures.cost_to_target(best.best.runs, setting.metric, target, baseline=False)
     if cost.reached:
       total = max(run.rounds for run in reference.best.runs)
-      said += f"; {reference.label}’s {setting.metric.show(target)} in {cost.rounds:.0f} of {total} rounds"
+      level = setting.metric.show(target)
+      headline += f"; {reference.label}’s {level} after {cost.rounds:.0f} of {total} rounds"
   where = ", ".join([setting.label, *setting.notes])
   return (
     f'<div class="headline"><span>{html.escape(where)}</span><strong>{html.escape(value)}</strong>'
-    f"<span>{html.escape(said)}</span></div>"
+    f"<span>{html.escape(headline)}</span></div>"
   )
 
 

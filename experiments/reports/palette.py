@@ -1,8 +1,8 @@
-"""One colour and line style per algorithm, in every figure of every report.
+"""One colour and line style per algorithm, the same in all figures.
 
-The first colours are those of Okabe and Ito without their yellow, which print loses; readers with any
-colour vision can tell them apart. The others are Paul Tol's, darker or duller. Line styles and markers
-differ too, so that a copy in grey still reads.
+The first colours are those of Okabe and Ito, which readers with any colour vision can distinguish, without
+yellow, which does not print well. The others are Paul Tol's. Line styles and markers differ as well, so that
+the figures remain readable in greyscale.
 """
 
 import zlib
@@ -20,12 +20,12 @@ DASHES: tuple[Any, ...] = (
   (0, (7, 1.3, 1.3, 1.3, 1.3, 1.3)),
 )
 MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
-# The methods that papers compare most come first, so that no two of them share a colour.
+# The methods that papers compare most often come first, so that their colours differ.
 FIRST = ("fedavg", "feddyn", "scaffold", "mime", "ghbm", "fedhbm", "fedavgm")
 
 
 class Style(NamedTuple):
-  """How an algorithm's lines look."""
+  """The line style of an algorithm."""
 
   colour: str
   dashes: Any
@@ -38,7 +38,7 @@ def _place(algo: str) -> int:
 
 
 def style(algo: str, variant: int = 0) -> Style:
-  """The style of an algorithm; further variants of it differ in the marker."""
+  """The style of an algorithm; its variants differ in the marker."""
   place = _place(algo)
   block = place // len(COLOURS)
   return Style(

@@ -1,4 +1,4 @@
-"""The tables of a report, from the settings compared."""
+"""The tables of a report: final values, costs, best values, communication, hyperparameters."""
 
 import math
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ NOT_MEASURED = "–"
 
 
 def baseline(setting: Setting) -> Method | None:
-  """FedAvg in this setting, unless it diverged or is not there; of several variants, the first."""
+  """The first variant of FedAvg in this setting; None if there is none or it diverged."""
   found = next((m for m in setting.methods if m.algo == BASELINE), None)
   return found if found and not found.best.diverged else None
 
 
 def final_table(settings: Sequence[Setting]) -> Table:
-  """The final metric of every method in every setting, as in the GHBM paper's Tables 1, 2 and 7."""
+  """The final metric of every method in every setting, as in GHBM's Tables 1, 2 and 7."""
   methods = sorted((m for s in settings for m in s.methods), key=catalogue_order)
   labels = list(dict.fromkeys(method.label for method in methods))
   columns = [_final_column(setting, labels) for setting in settings]
@@ -46,21 +46,19 @@ def _final_caption(settings: Sequence[Setting]) -> str:
   lengths = sorted({max(run.rounds for m in s.methods for run in m.best.runs) for s in settings})
   windows = ", ".join(f"{t - window(t) + 1} to {t}" for t in lengths)
   seeds = sorted({len(m.best.runs) for s in settings for m in s.methods})
-  said = f"Mean over rounds {windows}"
+  caption = f"Mean over rounds {windows}"
   if seeds[-1] > 1:
     counts = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    said += f" and over {counts} seeds, ± the standard deviation between seeds"
-  said += ". Best in bold, second underlined; × means that a run diverged."
+    caption += f" and over {counts} seeds, ± the standard deviation over seeds"
+  caption += ". The best is bold, the second best underlined; × means that a run diverged."
   if any(len(m.configurations) > 1 for s in settings for m in s.methods):
-    said += (
-      " Of several hyperparameters tried, those with the best final value, on this same test data."
-    )
-  return said
+    caption += " Hyperparameters with the best final value on the same test data."
+  return caption
 
 
 def _final_column(setting: Setting, labels: Sequence[str]) -> list[TableCell]:
   found = {m.label: m.best for m in setting.methods}
-  # Places go by the number shown: what reads the same is equally good.
+  # Values that are equal as displayed share a place.
   values = {
     label: float(
       setting.metric.show(measures.final_spread(configuration.runs, setting.metric).mean)
@@ -79,7 +77,7 @@ def _final_column(setting: Setting, labels: Sequence[str]) -> list[TableCell]:
 
 
 def final_text(configuration: Configuration, setting: Setting) -> str:
-  """A configuration's final value as a table has it."""
+  """The final value of a configuration as text."""
   if configuration.diverged:
     return (
       "×"
@@ -96,13 +94,13 @@ def final_text(configuration: Configuration, setting: Setting) -> str:
 
 
 def _like(model: str, value: float) -> str:
-  """A number with as many decimals as the model's."""
+  """A number with as many decimals as the model has."""
   decimals = len(model.partition(".")[2]) if "e" not in model else 3
   return f"{value:.{decimals}f}"
 
 
 def cost_table(setting: Setting) -> Table | None:
-  """Rounds, bytes, FLOPs and time to FedAvg's final metric; None without FedAvg."""
+  """Rounds, bytes, FLOPs and time to reach FedAvg's final metric; None without FedAvg."""
   reference = baseline(setting)
   if reference is None or len(setting.methods) < 2:
     return None
@@ -136,25 +134,25 @@ def cost_table(setting: Setting) -> Table | None:
       )
     rows.append(row)
   level = setting.metric.show(target) + (" %" if setting.metric.larger_is_better else "")
-  said = (
-    f"To {reference.label}’s final {setting.metric.name}, {level}: a whole run’s cost times r/T, r the first "
-    f"round at that value and T all rounds. {reference.label} itself counts in full, and so does a method "
-    "that never gets there (†). ↓ is a saving."
+  caption = (
+    f"Cost to reach {reference.label}’s final {setting.metric.name}, {level}: the run’s cost times r/T, "
+    f"where r is the first round at that value and T the number of rounds. {reference.label} itself, "
+    "and methods that never reach it (†), count in full. ↓ is a saving."
   )
   return Table(
-    "cost", _title(f"CostToTarget to reach {reference.label}’s final {setting.metric.name}", setting), said,
+    "cost", _title(f"Cost to reach {reference.label}’s final {setting.metric.name}", setting), caption,
     ["Method", *(names[c] for c in columns)], rows,
   )  # fmt: skip
 
 
 def peak_table(setting: Setting) -> Table:
-  """The best value on the way and what it took, as in the FedGBO paper's Table 4."""
+  """The best value during training and its cost, as in FedGBO's Table 4."""
   metric, reference = setting.metric, baseline(setting)
   peaks = {m.label: _peak(m, metric) for m in setting.methods}
   has_flops = any(measures.so_far(m.best.runs[0], "flops") is not None for m in setting.methods)
   unit = " (%)" if metric.larger_is_better else ""
   what = [("rounds", "Rounds"), ("upload", "Upload"), *([("flops", "FLOPs")] if has_flops else [])]
-  header = ["Method", f"Best {metric.name}{unit}", *(f"{name} to it" for _, name in what)]
+  header = ["Method", f"Best {metric.name}{unit}", *(f"{name} to best" for _, name in what)]
   if reference:
     header += [f"{name} to {reference.label}’s best" for _, name in what]
   values = [p[1] for m in setting.methods if not m.best.diverged and (p := peaks[m.label])]
@@ -179,9 +177,11 @@ def peak_table(setting: Setting) -> Table:
       )
       row += [_spent(runs, name, hit) for name, _ in what]
     rows.append(row)
-  said = "The best value of the mean curve over seeds, and what had been spent when it was first reached."
-  said += f" – where {reference.label}’s best is never reached." if reference else ""
-  return Table("peak", _title(f"Best {metric.name} on the way", setting), said, header, rows)
+  caption = "The best value of the mean curve over seeds, and the cost until it was first reached."
+  caption += f" –: {reference.label}’s best is never reached." if reference else ""
+  return Table(
+    "peak", _title(f"Best {metric.name} during training", setting), caption, header, rows
+  )
 
 
 def _peak(method: Method, metric: Metric) -> tuple[float, float, float] | None:
@@ -201,7 +201,7 @@ def _spent(runs: Sequence[Any], what: str, rounds: float | None) -> TableCell:
 
 
 def communication_table(setting: Setting) -> Table | None:
-  """Bytes of one client in one round, and the overhead over FedAvg."""
+  """Bytes per client and round, and their ratio to FedAvg's."""
   sizes = {m.label: measures.bytes_per_client(m.best.runs) for m in setting.methods}
   if not any(sizes.values()):
     return None
@@ -216,12 +216,12 @@ def communication_table(setting: Setting) -> Table | None:
     down, up = (show_bytes(s) for s in size) if size else (NOT_MEASURED, NOT_MEASURED)
     rows.append([TableCell(label), TableCell(down), TableCell(up), TableCell(ratio)])
   return Table("communication", _title("Communication per client and round", setting),
-               "Sizes of the compiled message and upload types; the median over rounds.",
-               ["Method", "Down", "Up", "Against FedAvg"], rows)  # fmt: skip
+               "Sizes of the compiled message and upload types; median over rounds.",
+               ["Method", "Down", "Up", "Relative to FedAvg"], rows)  # fmt: skip
 
 
 def configurations_table(setting: Setting) -> Table | None:
-  """Every set of hyperparameters tried, the best first within its method."""
+  """All configurations of every method, the best of each method first."""
   tried = [m for m in setting.methods if len(m.configurations) > 1]
   if not tried:
     return None
@@ -237,7 +237,7 @@ def configurations_table(setting: Setting) -> Table | None:
         TableCell(final_text(each, setting), int(each is method.best)),
       ])  # fmt: skip
   return Table("cells", _title("Hyperparameters tried", setting),
-               "The best first; the one in bold is used above.",
+               "The best first; the one in bold is used in the other tables and figures.",
                ["Method", "Values", "Seeds", f"Final {setting.metric.name}"], rows)  # fmt: skip
 
 
@@ -246,7 +246,7 @@ def _title(text: str, setting: Setting) -> str:
 
 
 def show_bytes(value: float) -> str:
-  """A size as the papers write it: 30.9 GB."""
+  """A size as text, as in 30.9 GB."""
   for unit in ("B", "kB", "MB", "GB", "TB"):
     if value < 1000 or unit == "TB":
       break
@@ -261,12 +261,12 @@ def show_bytes(value: float) -> str:
 
 
 def show_flops(value: float) -> str:
-  """A count of operations: 1.2e12."""
+  """A number of operations as text, as in 1.20e12."""
   return f"{value:.2e}".replace("e+", "e")
 
 
 def show_time(seconds: float) -> str:
-  """A time: 8.4 s, 4:05 min, 13:51 h."""
+  """A duration as text, as in 8.4 s, 4:05 min or 13:51 h."""
   if seconds < 99.5:
     return f"{seconds:.1f} s"
   minutes, rest = divmod(round(seconds), 60)

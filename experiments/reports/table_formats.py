@@ -1,4 +1,4 @@
-"""Tables as HTML, Markdown and LaTeX. Every text is escaped where it is written."""
+"""Tables as HTML, Markdown and LaTeX; all texts are escaped on output."""
 
 import dataclasses
 import html
@@ -13,12 +13,18 @@ _LATEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"
           "·": r"$\cdot$", "≥": r"$\geq$", "α": r"$\alpha$", "β": r"$\beta$", "τ": r"$\tau$"}  # fmt: skip
 
 
-LONG = 16  # rows
+LONG = 16  # a table with more rows may be folded
 
 
 @dataclasses.dataclass(frozen=True)
 class TableCell:
-  """One place in a table: its text, whether it is best or second, and a change against FedAvg in percent."""
+  """One cell of a table.
+
+  Attributes:
+    text: the text.
+    place: 1 for the best value of a column, 2 for the second best, else 0.
+    change: the change relative to FedAvg in percent.
+  """
 
   text: str
   place: int = 0
@@ -26,7 +32,7 @@ class TableCell:
 
   @property
   def arrow(self) -> str:
-    """The change as the papers write it; a fall is a saving."""
+    """The change as text, as in `↓ 50.0%`; a decrease is a saving."""
     if self.change is None:
       return ""
     sign = "↓ " if self.change < -0.05 else "↑ " if self.change > 0.05 else "= "
@@ -35,7 +41,7 @@ class TableCell:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """A table: `name` is its file's; the first column names the rows."""
+  """A table; `name` is its file name without suffix; the first column names the rows."""
 
   name: str
   title: str
@@ -60,7 +66,7 @@ def to_html(table: Table) -> str:
 
 
 def folded(table: str, rows: int) -> str:
-  """A table, to be opened by a click where it would fill the page."""
+  """A table; if it is long, it is collapsed until the reader opens it."""
   return f"<details><summary>{rows} rows</summary>{table}</details>" if rows > LONG else table
 
 
@@ -75,7 +81,7 @@ def _html_cell(cell: TableCell, is_name: bool) -> str:
 
 
 def to_markdown(table: Table) -> str:
-  """The table in GitHub's Markdown."""
+  """The table as GitHub-flavoured Markdown."""
   lines = [f"**{_markdown(table.title)}**", "", _markdown_row(map(_markdown, table.header))]
   lines.append(_markdown_row([":--", *["--:"] * (len(table.header) - 1)]))
   for row in table.rows:
@@ -98,7 +104,7 @@ def _markdown_cell(cell: TableCell) -> str:
 
 
 def to_latex(table: Table) -> str:
-  """The table for a paper; it needs the package booktabs."""
+  """The table as LaTeX; needs the package booktabs."""
   lines = [r"\begin{table}[t]", r"  \centering",
            f"  \\caption{{{latex(table.title)}. {latex(table.caption)}}}",
            f"  \\label{{tab:{re.sub('[^a-z0-9]+', '-', table.name.lower())}}}",
@@ -109,7 +115,7 @@ def to_latex(table: Table) -> str:
 
 
 def latex(text: str) -> str:
-  """Any text, spelt so that LaTeX prints it; a letter that pdfLaTeX may lack becomes a question mark."""
+  """A text escaped for LaTeX; characters that pdfLaTeX may not have become question marks."""
   written = (
     _LATEX.get(c, c if c.isascii() or "À" <= c <= "ÿ" else "?") for c in " ".join(text.split())
   )

@@ -1,4 +1,4 @@
-"""The final metric of all methods against the one value in which a task's settings differ, as alpha."""
+"""The final metric of all methods against the one value in which a task's settings differ, such as alpha."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from experiments.reports.figures import RC, Figure, plain, tick
 
 
 def trends(settings: Sequence[Setting]) -> Iterator[Figure]:
-  """One for each task that has such settings."""
+  """One figure per task whose settings differ in a single value."""
   for same_task in by_task(settings):
     names = varying([setting.values for setting in same_task])
     if len(names) == 1:
@@ -34,14 +34,14 @@ def _trend(settings: Sequence[Setting], name: str) -> Figure:
     if axes.get_legend_handles_labels()[0]:  # not if all methods diverged
       axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.4)
   title = f"Final {metric.name} against {name}"
-  said = "Mean and one standard deviation over seeds; what diverged is left out."
-  return Figure(f"{task}_final_{name}", title, said, f"{title} on {task}", figure)
+  caption = "Mean and one standard deviation over seeds, without diverged methods."
+  return Figure(f"{task}_final_{name}", title, caption, f"{title} on {task}", figure)
 
 
 def _line(
   axes: Axes, label: str, settings: Sequence[Setting], name: str, values: list[Any]
 ) -> None:
-  """A method's final values, in the order of the axis."""
+  """Draws the final values of a method in the order of the axis."""
   factor = settings[0].metric.factor
   points = []
   for setting in settings:

@@ -1,4 +1,4 @@
-"""Figures of virtual time: how old the updates were, and how long the server waited for them."""
+"""Figures of virtual time: the staleness of updates, and the idle time of the server."""
 
 import re
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ _BAR = re.compile(r"staleness/(\d+)(?:-(\d+))?$")
 
 
 def staleness_bars(setting: Setting) -> Figure | None:
-  """The share of the updates by how many versions old they were; None where nothing was asynchronous."""
+  """The distribution of the updates' staleness; None if no run was asynchronous."""
   methods = [m for m in setting.methods if any(_bins(run) for run in m.best.runs)]
   if not methods:
     return None
   bins = sorted({b for m in methods for run in m.best.runs for b in _bins(run)})
   while len(bins) > 1 and not any(_shares(m.best.runs, bins)[-1] for m in methods):
-    bins.pop()  # to where there are any
+    bins.pop()  # leave out empty bins at the end
   with plt.rc_context(RC):
     figure, axes = plt.subplots(figsize=(6.8, 3.8))
     width = 0.8 / len(methods)
@@ -39,12 +39,12 @@ def staleness_bars(setting: Setting) -> Figure | None:
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
   title = "Staleness of the updates"
   dropped = [f"{method.label} {_dropped(method):.1%}" for method in methods if _dropped(method)]
-  said = f"Dropped for being older: {', '.join(dropped)}." if dropped else "No update was dropped."
-  return Figure("staleness", title, said, alt(title, setting), figure)
+  caption = f"Dropped as too old: {', '.join(dropped)}." if dropped else "No update was dropped."
+  return Figure("staleness", title, caption, alt(title, setting), figure)
 
 
 def idle_bars(setting: Setting) -> Figure | None:
-  """How long the server waits for a step's updates; None where there was no virtual time."""
+  """The mean time that the server waits for updates before a step; None without virtual time."""
   methods = [m for m in setting.methods if all(IDLE in run.columns for run in m.best.runs)]
   if not methods:
     return None
@@ -62,7 +62,7 @@ def idle_bars(setting: Setting) -> Figure | None:
     axes.margins(x=0.16)
     axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("Virtual seconds that the server waits before a step")
+    axes.set_xlabel("Virtual seconds that the server waits before each step")
     put_title(axes, setting)
   title = "Idle time of the server"
   return Figure("idle", title, "Mean over all steps.", alt(title, setting), figure)
@@ -87,7 +87,7 @@ def _shares(runs: Sequence[Run], bins: Sequence[tuple[int, int]]) -> np.ndarray:
 
 
 def _dropped(method: Method) -> float:
-  """The share of all updates that were dropped for being too old."""
+  """The fraction of all updates that were dropped as too old."""
   dropped = sum(float(np.nansum(run.columns.get("clients/stale", 0.0))) for run in method.best.runs)
   taken = sum(float(np.nansum(run.columns.get("clients", 0.0))) for run in method.best.runs)
   return dropped / max(dropped + taken, 1.0)

@@ -1,4 +1,4 @@
-"""Writes a report: draws every figure once, and puts figures, tables and the page on disk."""
+"""Writes a report: draws the figures, and writes figures, tables and the page to the output folder."""
 
 import io
 import pathlib
@@ -14,13 +14,13 @@ from experiments.reports.page import Picture, Section, page
 from experiments.reports.table_formats import Table, to_latex, to_markdown
 from experiments.runs.folder import write_atomically
 
-# Columns that are no diagnostics: they have figures or tables of their own, or say nothing over rounds.
+# Columns that are not drawn as diagnostics: they have their own figures or tables, or need none.
 FAMILIES = ("train/", "eval/", "bytes/", "seconds/", "flops/", "virtual/", "staleness/", "rounds/")
 PLAIN = ("round", "clients", "clients/stale")
 
 
 class _Folder:
-  """The output folder; every name in it is used once."""
+  """The output folder; gives every file a distinct name."""
 
   def __init__(self, path: pathlib.Path):
     self.path = path
@@ -59,7 +59,7 @@ class _Folder:
 
 
 def write(output: str, settings: Sequence[Setting], left_out: Sequence[str]) -> str:
-  """Writes everything to the output folder; returns where it is, in words."""
+  """Writes the report to the output folder; returns the final table and a closing sentence."""
   folder = _Folder(pathlib.Path(output))
   final = folder.table(result_tables.final_table(settings), "")
   sections = []
@@ -98,7 +98,7 @@ def _figures(setting: Setting) -> Iterable[figures.Figure]:
 
 
 def _diagnostics(setting: Setting) -> list[str]:
-  """Drift, cosine distances, norms: every column that has no other place."""
+  """The columns without a figure of their own, such as drift, cosine distances and norms."""
   columns = dict.fromkeys(c for m in setting.methods for run in m.best.runs for c in run.columns)
   runs = [run for method in setting.methods for run in method.best.runs]
   counts = {c for c in columns if c.startswith("clients/")}

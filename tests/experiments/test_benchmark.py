@@ -1,4 +1,4 @@
-"""The benchmark: competitors do the same work, and the peers' driver gets what it reads."""
+"""The benchmark: competitors do the same work, and a single run writes its result."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from tests import ROOT
 @pytest.mark.parametrize(
   ("item", "parameters"), [("A", 870_334), ("B", 48_670), ("C", 164_394), ("D", 713_076)]
 )
-def test_the_models_have_the_peers_sizes(item, parameters):
+def test_the_models_have_the_expected_sizes(item, parameters):
   layers = work_items.initial_weights(work_items.ITEMS[item]).values()
   assert sum(weight.size for layer in layers for weight in layer) == parameters
 
@@ -55,14 +55,14 @@ def test_the_table_shows_medians_of_ratios_within_a_turn():
 
 
 @pytest.mark.slow
-def test_a_real_run_agrees_with_the_peers(tmp_path):
-  """Seven rounds of B move the weights by 1.8439·, a number that the peers measured."""
+def test_a_single_run_agrees_with_other_libraries(tmp_path):
+  """Seven rounds of B move the weights by 1.8439, as measured with other libraries."""
   result = tmp_path / "result.json"
   command = [sys.executable, "experiments/benchmark.py", "--item=B", f"--json={result}"]
   subprocess.run([*command, "--rounds=7"], cwd=ROOT, check=True, timeout=300)
   found = json.loads(result.read_text())
-  assert found["check"] == pytest.approx(PEERS_CHECK_AFTER_SEVEN_ROUNDS, rel=1e-4)
+  assert found["check"] == pytest.approx(CHECK_AFTER_SEVEN_ROUNDS, rel=1e-4)
   assert len(found["rounds_s"]) == 7
 
 
-PEERS_CHECK_AFTER_SEVEN_ROUNDS = 1.8439
+CHECK_AFTER_SEVEN_ROUNDS = 1.8439

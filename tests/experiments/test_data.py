@@ -1,4 +1,4 @@
-"""experiments/data.py: lists, fetches, verifies and describes, in a sentence or a few lines each."""
+"""experiments/data.py: lists, downloads, verifies and describes data sets."""
 
 import pathlib
 
@@ -19,23 +19,23 @@ def cache(tmp_path):
 def test_list_says_what_is_here(cache, capsys):
   assert data.main(["list", f"--data_dir={cache}"]) == 0
   lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
-  assert "carried along" in lines["digits"]
-  assert "here" in lines["stackoverflow_tag"]
+  assert "embedded" in lines["digits"]
+  assert "present" in lines["stackoverflow_tag"]
   assert "missing" in lines["cifar100"]
   assert set(data.STORED) <= set(lines)
 
 
 def test_verify_reads_everything(cache, capsys):
   assert data.main(["verify", "stackoverflow", f"--data_dir={cache}"]) == 0
-  assert "2 clients, 50 examples, all in order" in capsys.readouterr().out
+  assert "2 clients, 50 examples, verified" in capsys.readouterr().out
   assert data.main(["verify", "digits"]) == 0
-  assert "carries its data along" in capsys.readouterr().out
+  assert "embedded data" in capsys.readouterr().out
 
 
 def test_fetch_of_what_is_there_does_nothing(cache, capsys):
   before = sorted(path.name for path in (cache / "tff").iterdir() if path.is_file())
   assert data.main(["fetch", "stackoverflow", f"--data_dir={cache}"]) == 0
-  assert f"its data is in {cache}" in capsys.readouterr().out
+  assert f"the data is in {cache}" in capsys.readouterr().out
   assert sorted(path.name for path in (cache / "tff").iterdir() if path.is_file()) == before
 
 
@@ -60,7 +60,7 @@ def test_describe_counts_and_draws_labels(tmp_path, capsys):
   text = capsys.readouterr().out
   assert "clients           100" in text
   assert "examples          1,438" in text
-  assert "10 kinds" in text
+  assert "10 classes" in text
   assert (tmp_path / "labels.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -31,7 +31,7 @@ def test_versions_differing_from_the_pins_are_named(tmp_path, monkeypatch):
   line = machine.packages(NOTHING)
   assert not line.ok
   assert "numpy 1." in line.found
-  assert "absent none (wanted: 2.0)" in line.found
+  assert "absent none (expected: 2.0)" in line.found
   assert "absent-extra" not in line.found
   assert "requirements.lock" in line.fix
 
@@ -80,7 +80,7 @@ def test_a_process_that_hangs_is_a_red_line_in_time(in_child):
 def test_what_a_check_leaves_behind_does_not_hold_up_the_doctor(in_child):
   started = time.monotonic()
   line = in_child("import subprocess, sys; subprocess.Popen(['sleep', '20']); sys.exit(3)")
-  assert line.found == "ended with code 3: it said nothing"
+  assert line.found == "ended with code 3: no output"
   assert time.monotonic() - started < 15
 
 
@@ -91,7 +91,7 @@ def test_data_that_is_no_data_base_is_named(tmp_path):
   line = machine.data(with_data(tmp_path))
   assert line.ok
   assert "good.sqlite" in line.found
-  assert "1 half done" in line.found
+  assert "1 incomplete" in line.found
   (tmp_path / "tff" / "bad.sqlite").write_text("<html>not found</html>")
   line = machine.data(with_data(tmp_path))
   assert not line.ok

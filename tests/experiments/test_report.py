@@ -1,4 +1,4 @@
-"""The report: its numbers against hand-made runs, and what it says of runs that it cannot use."""
+"""The report: its numbers for hand-made runs, and its messages about unusable runs."""
 
 import json
 import math
@@ -88,7 +88,7 @@ def test_flops_are_a_column_where_they_were_counted(tmp_path):
   table = result_tables.cost_table(setting)
   assert table.header[3] == "FLOPs"
   assert cells(table)["GHBM"][2] == table_formats.TableCell("1.00e12", change=-50.0)
-  assert "FLOPs to it" in result_tables.peak_table(setting).header
+  assert "FLOPs to best" in result_tables.peak_table(setting).header
 
 
 def test_best_value_on_the_way(tmp_path):
@@ -208,7 +208,7 @@ def test_the_same_seed_twice_is_no_second_seed(tmp_path):
   (setting,), problems = compared(tmp_path)
   assert len(setting.methods[0].best.runs) == 1
   assert len(problems) == 1
-  assert "the same run, seed included" in problems[0]
+  assert "the same run with the same seed" in problems[0]
 
 
 def test_broken_runs_cost_a_sentence_each(tmp_path, capsys):
@@ -241,7 +241,7 @@ def test_broken_runs_cost_a_sentence_each(tmp_path, capsys):
 def test_nothing_usable_is_exit_code_2_and_writes_nothing(tmp_path, capsys):
   write_run(tmp_path, "fedavg", [0.5], finished=False)
   assert report.main([str(tmp_path), f"--output={tmp_path / 'out'}"]) == 2
-  assert "no finished run" in capsys.readouterr().err
+  assert "at least one finished run" in capsys.readouterr().err
   assert not (tmp_path / "out").exists()
 
 
@@ -249,7 +249,7 @@ def test_an_output_that_cannot_be_written_is_one_sentence(tmp_path, capsys):
   write_run(tmp_path, "fedavg", [0.5])
   (tmp_path / "file").write_text("")
   assert report.main([str(tmp_path), f"--output={tmp_path / 'file'}"]) == 2
-  assert "--output must be a folder" in capsys.readouterr().err
+  assert "--output must be a writable folder" in capsys.readouterr().err
 
 
 def test_runs_that_a_sweep_pruned_are_left_out(tmp_path):
