@@ -1,4 +1,4 @@
-"""The base optimizers: I inverts U whatever the statistics, and each record follows its row of the sheet."""
+"""The base optimizers: I inverts U for any statistics, and each record follows its definition."""
 
 import numpy as np
 import pytest

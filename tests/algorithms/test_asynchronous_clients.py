@@ -1,4 +1,4 @@
-"""Family E, whose clients started at an older version: the oracle, and the sheet's identities."""
+"""Asynchronous clients, which start from an older model: agreement with the oracle, and identities."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def build(name, **hyperparameters):
 
 
 def test_without_delay_autofedgm_is_fedgm_at_rate_over_k():
-  """Clients without data beside the others; K = 3 for all that have some."""
+  """Some clients have no data; the others all take K = 3 steps."""
   work, cohorts = dict(steps=3), harness.COHORTS
   ours = harness.run_product(
     build("autofedgm", server_learning_rate=2.7, **MOMENTUM), cohorts, **work
@@ -52,7 +52,7 @@ def test_without_momentum_autofedgm_is_autofedavg():
   harness.assert_same_models(ours.x, harness.run_product(build("autofedavg"), epochs=2).x, 1e-6)
 
 
-# A scripted schedule. Arrivals in the order in which they happen; a job is (client, version, steps).
+# A scripted schedule: arrivals in order of time; a job is (client, version, steps).
 
 SCRIPT = [
   [(0, 0, 3), (1, 0, 1), (3, 0, 5)],
@@ -64,7 +64,7 @@ SCRIPT = [
 
 
 def events(script):
-  """The script as the oracle reads it: jobs start at their version, and arrive in their step."""
+  """The schedule as the oracle reads it: jobs start at their version and arrive at their step."""
   jobs = [(t, k, *job) for t, arrivals in enumerate(script) for k, job in enumerate(arrivals)]
   found = []
   for version in range(len(script)):
@@ -162,7 +162,7 @@ def test_a_late_client_sees_the_statistic_of_its_version():
   for t, i in enumerate((0, 3)):
     state = step(state, i, 0, t)
   for age in (0, 1, 2):
-    # From the version the client saw, one synchronous round of the client gives its Δ.
+    # One synchronous round of the client alone, from the version it saw, gives its Δ.
     seen = states[2 - age]
     alone = plain.process.next(
       seen, [ClientInput(harness.client_seed(2, 1), (), harness.client_dataset(1))]
@@ -176,7 +176,7 @@ def test_a_late_client_sees_the_statistic_of_its_version():
 
 
 def test_a_round_of_nobody_leaves_older_versions_reachable():
-  """Round 1 has no data; a client that started in it saw the model of round 2 as well."""
+  """Round 1 has no data, so a client that started in it saw the model of round 2, too."""
   process = build_process(asynchronous(build("fedavg"), 2), harness.softmax_model())
 
   def step(state, t, i, age):
@@ -209,7 +209,7 @@ def test_memory_is_bounded_and_a_client_downloads_one_message():
     sum(np.asarray(leaf).nbytes for leaf in tf.nest.flatten(p.initialize().server))
     for p in (process, plain)
   )
-  assert held == own + 5 * (plain.bytes_down(1) + 4)  # and the round that each message is from
+  assert held == own + 5 * (plain.bytes_down(1) + 4)  # each message with the number of its round
 
 
 def test_what_cannot_run_asynchronously_is_refused():

@@ -1,4 +1,4 @@
-"""Family D, and FedCOMGATE: quantised uploads. The oracle is given the product's own Q, or none at all."""
+"""Compressed uploads: agreement with the oracle, which gets the library's own quantiser Q or none."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ EXAMPLES = dict(client_weighting="num_examples")
 WORK = [dict(epochs=2), dict(steps=3, weight_decay=0.1)]
 LM, GLM = dict(beta_l=0.8), dict(beta=0.7, beta_l=0.8)
 
-# Case: name, hyperparameters of both, bits.
+# Case: name, shared hyperparameters, bits.
 CASES = {
   "fedpaq": ("fedpaq", dict(server_learning_rate=0.7), 4),
   "fedpaq, by examples": ("fedpaq", EXAMPLES, 2),
@@ -39,7 +39,7 @@ def run(name, cohorts=harness.COHORTS, work=WORK[0], **hyperparameters):
 
 
 def products_q(bits):
-  """The product's Q for the oracle: the same seeds, and the numbers of the message's tensors."""
+  """The library's Q for the oracle: the same seeds, with messages numbered by tensor."""
 
   def quantise(flat, t, i, message):
     seed = Client(

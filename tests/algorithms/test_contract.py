@@ -1,7 +1,7 @@
-"""What every algorithm owes its users, by one suite that knows no algorithm by name.
+"""The contract that every algorithm must meet; the suite makes no exception by name.
 
-To add an algorithm is to add it to `ALGORITHMS`; if its builder requires a parameter that no other has,
-give an example of it in `contract_problem.EXAMPLES`.
+It covers every entry of `ALGORITHMS`. If a new builder requires a parameter that no other has, add an example
+value to `contract_problem.EXAMPLES`.
 """
 
 import ast
@@ -94,14 +94,14 @@ def test_a_round_of_nobody_only_counts(name):
 def test_the_loss_falls_on_heterogeneous_quadratics(name):
   whole = problem.history(name).whole
   start = problem.loss(harness.flatten(problem.quadratic_model().initial_weights))
-  # Of the mean of the last models, about which momentum swings.
+  # The mean of the last models, because momentum oscillates around it.
   assert problem.loss(np.mean(whole.x[-10:], axis=0)) < 0.65 * start
   assert np.isfinite([float(m["train"]["loss"]) for m in whole.metrics]).all()
 
 
 @every_algorithm
 def test_every_algorithm_keeps_running_with_drop_outs(name):
-  """30 % drop out of cohorts of two; with seed 5 there is a round of which nobody is left."""
+  """30% of the clients drop out of cohorts of two; with seed 5 one round loses all its clients."""
   pattern = participation.with_dropouts(participation.uniform(6, 2, 5), 0.3, 5)
   assert any(not pattern(t).clients for t in range(12))
   process = problem.history(name).process
@@ -121,7 +121,7 @@ def test_every_algorithm_keeps_running_with_drop_outs(name):
 
 # Bad values.
 
-UNSIGNED = {"nu"}  # either sign has its use
+UNSIGNED = {"nu"}  # both signs are valid
 
 
 def kinds_of(annotation) -> set:
@@ -132,7 +132,7 @@ def kinds_of(annotation) -> set:
 
 
 def bad_values(parameter: str, kind: set, good) -> list:
-  """Values of the wrong type, not finite, or on the wrong side of zero."""
+  """Values of the wrong type, non-finite values, and values on the wrong side of zero."""
   bad = ["nonsense", [0.5], {}]
   if not kind & {int, float}:
     return [*bad, 7.5]
@@ -157,10 +157,10 @@ def test_every_bad_value_is_refused_when_the_algorithm_is_built(name):
     for bad in bad_values(parameter, kinds_of(hints[parameter]), good.get(parameter, p.default)):
       try:
         builder(**{**good, parameter: bad})
-        faults.append(f"{parameter}={bad!r} was let through")
+        faults.append(f"{parameter}={bad!r} was accepted")
       except ValueError as error:
         if str(error)[-1] not in ".?" or "\n" in str(error):
-          faults.append(f"{parameter}={bad!r} gave no sentence: {error}")
+          faults.append(f"{parameter}={bad!r} gave no one-line sentence: {error}")
       except Exception as error:
         faults.append(f"{parameter}={bad!r} raised {type(error).__name__}: {error}")
   assert not faults
@@ -173,7 +173,7 @@ def test_every_hyperparameter_is_described(name):
     assert f"    {parameter}: " in builder.__doc__, f"{name} does not describe {parameter}"
 
 
-# Bytes, in models, down and up: the sheet's list.
+# Bytes down and up, counted in models.
 
 MODELS = {
   (1, 1): "fedavg fedavgm fedgm fedprox feddyn adabest local_ghbm fedhbm",
@@ -188,12 +188,12 @@ SCALARS = 4  # a step count may travel beside the models
 @pytest.mark.parametrize(
   ("name", "models"), [(name, models) for models, names in MODELS.items() for name in names.split()]
 )
-def test_bytes_are_the_sheets(name, models):
+def test_bytes_are_as_documented(name, models):
   check_bytes(problem.history(name).process, models)
 
 
 @pytest.mark.parametrize("name", WITH_ADAM)
-def test_bytes_with_adam_are_the_sheets(name):
+def test_bytes_with_adam_are_as_documented(name):
   process = shared_runs.process(
     name, client_learning_rate=0.1, optimizer="adam(0.9, 0.99, epsilon=0.01)"
   )
@@ -209,8 +209,8 @@ def check_bytes(process, models):
 
 
 @pytest.mark.parametrize(("name", "models"), [("fedglomo", (2, 2)), ("fedcomgate", (2, 1))])
-def test_quantised_bytes_are_the_sheets(name, models):
-  """b/32 of a model up, beside one norm for each tensor and at most a step count."""
+def test_quantised_bytes_are_as_documented(name, models):
+  """Uploads are b/32 of a model, one norm for each tensor, and at most one step count."""
   process = problem.history(name).process
   tensors = process.model.initial_weights
   bits = inspect.signature(algorithms.builder(name)).parameters["bits"].default

@@ -1,4 +1,4 @@
-"""On quadratics the effect of drift is known: FedAvg stalls away from the optimum, SCAFFOLD reaches it."""
+"""Client drift on quadratics: FedAvg stalls away from the optimum, and SCAFFOLD reaches it."""
 
 import pytest
 
@@ -43,6 +43,6 @@ def test_fedavg_stalls_with_several_local_steps_and_not_with_one():
   assert several[-1] > 0.02
   assert several[-1] == pytest.approx(
     several[-2], rel=1e-3
-  )  # it stands still, and not at the optimum
+  )  # converged, but not to the optimum
   faster = algorithms.builder("fedavg")(client_learning_rate=0.9)
   assert distances(faster, local_steps=1)[-1] < 1e-4

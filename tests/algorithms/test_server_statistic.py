@@ -1,4 +1,4 @@
-"""Family B, a server statistic used at the clients: agreement with the oracle, and the sheet's identities."""
+"""A server statistic used by the clients: agreement with the oracle, and identities."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ SCHEDULED = {
 
 @pytest.mark.parametrize("name", SCHEDULED)
 def test_statistics_divide_by_the_rate_of_their_own_round(name):
-  """By examples, too: then FedGBO's E[K_i] is a weighted mean."""
+  """Also weighted by examples, where FedGBO's E[K_i] is a weighted mean."""
   ours, theirs = SCHEDULED[name]
   run = shared_runs.run(
     name, client_learning_rate=exponential(0.2, decay=0.5), **BY_EXAMPLES, **ours

@@ -1,4 +1,4 @@
-"""Family A, the server's step alone: agreement with the oracle, and the identities of the sheet."""
+"""The server step: agreement with the oracle, and identities."""
 
 import numpy as np
 import pytest
@@ -73,7 +73,7 @@ SCHEMES = {
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_scheme_agrees_with_the_oracle_and_with_its_published_recursion(name):
-  """In the second part: one client, one batch, one step with η_l = 1, so that Δ is the gradient."""
+  """The recursion has one client, one batch and one step with η_l = 1, so Δ is the gradient."""
   recursion, parameters = SCHEMES[name]
   hyperparameters = {"client_learning_rate": 1.0, **parameters}
   work = (("epochs", 1), ("weight_decay", 0.1))
@@ -91,7 +91,7 @@ def test_a_scheme_agrees_with_the_oracle_and_with_its_published_recursion(name):
   assert np.linalg.norm(points[-1] - points[0]) > 0.05
 
 
-# FedMAX, on a network with a hidden layer.
+# FedMAX on a network with a hidden layer.
 
 
 def network():
@@ -114,7 +114,7 @@ def network():
 
 
 def network_problem(alpha, direction, x0, **work) -> Problem:
-  """The same network in NumPy, its gradient by hand, with FedMAX's penalty in it."""
+  """The same network in NumPy, with a hand-written gradient that includes FedMAX's penalty."""
   shapes = [(harness.FEATURES, 5), (5,), (5, harness.CLASSES), (harness.CLASSES,)]
   sizes = [int(np.prod(shape)) for shape in shapes]
 

@@ -1,4 +1,4 @@
-"""Family C, whose clients keep state between their rounds: the oracle, and the sheet's identities."""
+"""Stateful clients: agreement with the oracle, and identities."""
 
 import warnings
 
@@ -17,7 +17,7 @@ EXAMPLES = dict(client_weighting="num_examples")
 UNIFORM = dict(client_weighting="uniform")
 EVERYONE = [[0, 1, 2, 3]] * 3
 
-# Case: name, hyperparameters of both, the product's own, and which server statistics to compare.
+# Case: name, shared hyperparameters, the library's own, and the server statistics to compare.
 CASES = {
   "feddyn": ("feddyn", dict(alpha=0.4), dict(num_clients=N), ["h"]),
   "feddyn, by examples": (
@@ -61,7 +61,7 @@ def run(name, cohorts=harness.COHORTS, work=WORK[0], **hyperparameters):
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_the_oracle_client_states_included(case):
   name, shared, own, statistics = CASES[case]
-  work = WORK[list(CASES).index(case) % 2]  # every algorithm sees both
+  work = WORK[list(CASES).index(case) % 2]  # every algorithm runs with both
   ours = run(name, work=work, **shared, **own)
   random = {}
   if shared.get("first_round") == "random":

@@ -1,4 +1,4 @@
-"""Oracle agreement of the first algorithms, which together use every part of the vocabulary."""
+"""Agreement with the oracle for a few algorithms that together use every part of `Algorithm`."""
 
 import pytest
 

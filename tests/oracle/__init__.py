@@ -1,7 +1,7 @@
 """Float64 NumPy versions of every algorithm, written from the papers' pseudo-code.
 
-They share no code with the product: a test that compares the two compares two readings of the
-paper. `ORACLES` maps each name on the sheet to its function.
+They share no code with the library, so a test that compares the two compares two readings of the
+paper. `ORACLES` maps each algorithm's name to its function.
 """
 
 from collections.abc import Callable

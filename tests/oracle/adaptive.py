@@ -1,4 +1,4 @@
-"""Family A, AdaptiveFedOpt: Reddi et al., Algorithm 2, on E[Δ]. No bias correction."""
+"""Adaptive server steps: Reddi et al. 2021, Algorithm 2, on E[Δ]. No bias correction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ def _reddi(
   v0: float | None,
   client_weighting: str,
 ) -> Trace:
-  """Reddi et al., Algorithm 2: the step divides by the *new* v, which starts at ε²."""
+  """Reddi et al. 2021, Algorithm 2: the step divides by the *new* v, which starts at ε²."""
   x, m, after = problem.x0, np.zeros_like(problem.x0), {}
   v = np.full_like(x, epsilon**2 if v0 is None else v0)
   for t, S in rounds(problem, cohorts):

@@ -1,8 +1,8 @@
-"""Family E: Autonomous Multistage FedGM, FedGM, Algorithm 4, driven by a list of events.
+"""Asynchronous clients: Autonomous Multistage FedGM (FedGM, Algorithm 4), driven by a list of events.
 
-The oracle has no clock. It reads what a clock decided, in the order in which it happened:
+The oracle has no clock; it reads the events in order of time:
 `Start(job, client, steps)`, a client downloads the current model and begins `steps` local steps;
-`Arrive(job)`, the update of that job reaches the server.
+`Arrive(job)`, the update of that job arrives at the server.
 """
 
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ class Arrive(NamedTuple):
 
 
 class Running(NamedTuple):
-  """A job under way: who, on which model, since which version."""
+  """A running job: its client, model and version."""
 
   client: int
   version: int
-  normalised: np.ndarray  # Δ_i/K_{t,i}, already settled when the client starts
+  normalised: np.ndarray  # Δ_i/K_{t,i}, determined when the client starts
 
 
 def events_without_delay(
@@ -109,5 +109,5 @@ def autofedgm(
 
 
 def autofedavg(problem, events, **hyperparameters) -> Trace:
-  """autofedgm with ν = 0: no momentum, still dividing by K."""
+  """autofedgm with ν = 0: no momentum, but uploads are divided by K."""
   return autofedgm(problem, events, beta=0.0, nu=0.0, **hyperparameters)

@@ -1,4 +1,4 @@
-"""The base optimizers as (start, U, V, I), written from FedGBO, Table 2 as the sheet corrects it.
+"""The base optimizers as (start, U, V, I), written from FedGBO, Table 2, with √v + ε and g² throughout.
 
 `step` is U (the model moves by −η_l U), `track` is V, `inverse` is I: the mean gradient from
 D = (x − x⁺)/(η_l K). `moving` is MFL's direction, from statistics that were just tracked.
@@ -25,7 +25,7 @@ class Optimizer(NamedTuple):
 
 
 class Mvr(NamedTuple):
-  """Variance reduction: it needs gradients at two points, so only fedsgd takes it."""
+  """Variance reduction: it needs gradients at two points, so only fedsgd accepts it."""
 
   a: float
 
@@ -47,7 +47,7 @@ def sgd() -> Optimizer:
 
 
 def sgdm(beta: float, dampened: bool = False) -> Optimizer:
-  """Momentum, as the SCAFFOLD paper writes it or dampened by 1 − β as the FedGBO paper does."""
+  """Momentum as Mime writes it, or dampened by 1 − β as FedGBO does."""
   share = 1 - beta if dampened else 1.0
   return Optimizer(
     start=lambda x: {"m": np.zeros_like(x)},

@@ -1,4 +1,4 @@
-"""What the oracles' own tests share: a small federated problem, and how to compare two runs."""
+"""Shared by the oracles' own tests: a small federated problem, and comparisons of two runs."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def curved(**fields) -> Problem:
 
 
 def run(name, problem=None, cohorts=COHORTS, **hyperparameters) -> Trace:
-  """The oracle `name`, on the curved problem with the cohorts above unless told otherwise."""
+  """Runs the oracle `name`, by default on the curved problem with the cohorts above."""
   return ORACLES[name](problem or curved(), cohorts, **hyperparameters)
 
 
@@ -39,12 +39,12 @@ def assert_same(left: Trace, right: Trace) -> None:
 
 
 def assert_differs(left: Trace, right: Trace) -> None:
-  """Not the same models: the case is one in which the difference shows."""
+  """The models differ, so the case can tell the two apart."""
   assert np.abs(np.array(left.x) - np.array(right.x)).max() > 1e-4
 
 
 def optimum(problem, weights) -> np.ndarray:
-  """Where Σ w_i G_i vanishes, for least squares: an affine map is known from its basis values."""
+  """The zero of Σ w_i G_i for least squares, solved as an affine map from its values on a basis."""
   clients = [i for i in range(len(problem.clients)) if examples(problem, i)]
   basis = np.eye(len(problem.x0))
 

@@ -1,6 +1,6 @@
-"""Family D, and FedCOMGATE of family C: what the clients upload is quantised.
+"""Compressed uploads: the clients' updates are quantised.
 
-From FedGLOMO: Algorithms 1 and 2 (FedGLOMO), its FedLOMO, FedPAQ, -lm and -glm; FedCOMGATE by its own
+From FedGLOMO: Algorithms 1 and 2 (FedGLOMO), FedLOMO, FedPAQ, -lm and -glm; FedCOMGATE from its own
 paper. `quantise(v, round, client, message)` is Q; rounds and messages count from 0. None: Q(v) = v.
 """
 
@@ -115,7 +115,7 @@ def fedlomo(
   first_gradient="full",
   client_weighting="uniform",
 ) -> Trace:
-  """Local momentum of the FedGLOMO paper only: x⁺ = x − E[Q(Δ)]."""
+  """FedGLOMO's local momentum alone: x⁺ = x − E[Q(Δ)]."""
   Q, x, after = quantise or _exact, problem.x0, {}
   for t, S in rounds(problem, cohorts):
     E, eta_l = mean(problem, S, client_weighting), at(client_learning_rate, t)

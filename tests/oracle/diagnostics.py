@@ -1,4 +1,4 @@
-"""The papers' measurements in float64, from their definitions; nothing here is shared with the product.
+"""The papers' measurements in float64, written from their definitions; no code is shared with the library.
 
 A local step is a function (i, carry, g) -> carry, where carry[0] is y and g(y) a gradient of client i.
 """
@@ -81,7 +81,7 @@ def cosine_distance(models: Sequence[np.ndarray]) -> float:
 
 
 def dissimilarity(problem: Problem, S: Sequence[int], x: np.ndarray) -> dict[str, Any]:
-  """the SCAFFOLD paper: G for B = 1, B for G = 0, and δ from the whole Hessians, by central differences."""
+  """SCAFFOLD and Mime: G for B = 1, B for G = 0, and δ from full Hessians by central differences."""
   gradients = [full_gradient(problem, i, x) for i in S]
   mean = np.mean(gradients, axis=0)
   hessians = [_hessian(lambda y, i=i: full_gradient(problem, i, y), x) for i in S]

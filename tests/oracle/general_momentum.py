@@ -1,7 +1,7 @@
-"""FedGM of the FedGM paper: eq. 2, Algorithm 3 with its stages, and the schemes FedGM contains.
+"""FedGM: eq. 2, Algorithm 3 with its stages, and the momentum schemes that FedGM contains.
 
 The maps from SNV, PID, ASGD and triple momentum to (η, β, ν) are checked against each scheme's own
-recursion, which `published` holds.
+recursion in `published`.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def fedgm(
 
 
 def stage_of(stages: Sequence[Stage], t: int) -> Triple:
-  """(η_s, β_s, ν_s) of the stage that round t lies in; the last one lasts for ever."""
+  """(η_s, β_s, ν_s) of the stage that round t lies in; the last one never ends."""
   for length, *triple in stages[:-1]:
     if t < length:
       return tuple(triple)

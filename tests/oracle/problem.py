@@ -1,6 +1,6 @@
-"""What every oracle takes and returns, and the few helpers they share.
+"""The arguments and results of every oracle, and their shared helpers.
 
-All arithmetic is float64 on the flat model. The letters are those of the sheet: x the server's
+All arithmetic is float64 on the flat model. The letters: x is the server's
 model, y a local iterate, b a batch, g(y; b) its gradient, G_i(x) a client's full gradient, E[.] the
 cohort's mean, K_i the local steps of client i.
 """
@@ -29,10 +29,10 @@ class Problem(NamedTuple):
 
 
 class Trace(NamedTuple):
-  """What an oracle hands back."""
+  """The result of an oracle."""
 
   x: list[np.ndarray]  # the server's model after each round
-  server: dict[str, Any]  # final server statistics by the sheet's letter
+  server: dict[str, Any]  # final server statistics by letter
   clients: dict[int, Any]  # final states of the clients that took part, by number
 
 
@@ -65,7 +65,7 @@ def G(problem: Problem, i: int, x: np.ndarray) -> np.ndarray:
 
 
 def rounds(problem: Problem, cohorts: Cohorts) -> Iterator[tuple[int, list[int]]]:
-  """The rounds in which somebody has examples, with the clients that have some."""
+  """The rounds in which some client has examples, each with those clients."""
   for t, cohort in enumerate(cohorts):
     if S := [int(i) for i in cohort if examples(problem, int(i))]:
       yield t, S

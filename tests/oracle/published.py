@@ -1,7 +1,7 @@
-"""The recursions that SNV, PID, ASGD and triple momentum were published as.
+"""The published recursions of SNV, PID, ASGD and triple momentum.
 
-Each returns the points at which the scheme takes its gradients, after 1, 2, ... steps: where the
-server's model of `fedsnv`, `fedpid`, `fedasgd` and `fedtm` must be.
+Each returns the points at which the scheme takes its gradients, after 1, 2, ... steps. The server's
+models of `fedsnv`, `fedpid`, `fedasgd` and `fedtm` must equal them.
 """
 
 from collections.abc import Callable

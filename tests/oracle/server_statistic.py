@@ -1,7 +1,7 @@
-"""Family B: a server statistic, downloaded and used in the local steps.
+"""A server statistic that clients download and use in their local steps.
 
-From SCAFFOLD, Algorithm 1 (Mime, MimeLite), FedGBO, Algorithm 1 (FedGBO) and section 5.2 (MimeXlite),
-GHBM, eq. 6 (GHBM); FedCM and FedADC by the rules of their own papers.
+From Mime, Algorithm 1 (Mime, MimeLite), FedGBO, Algorithm 1 (FedGBO) and section 5.2 (MimeXlite),
+GHBM, eq. 6 (GHBM); FedCM and FedADC from their own papers.
 """
 
 import numpy as np
@@ -71,7 +71,7 @@ def mime_mvr(problem, cohorts, *, client_learning_rate, a, client_weighting="uni
   for t, S in rounds(problem, cohorts):
     E, eta_l = mean(problem, S, client_weighting), at(client_learning_rate, t)
     here, there = (E([G(problem, i, point) for i in S]) for point in (x, x_minus))
-    if m is None:  # the extra exchange, once
+    if m is None:  # the extra exchange of the first round
       m = here
     ys = []
     for i in S:
@@ -107,7 +107,7 @@ def fedgbo(
 
 
 def mfl(problem, cohorts, *, client_learning_rate, optimizer, client_weighting="uniform") -> Trace:
-  """The statistics move with the local steps, and are averaged as the models are."""
+  """The statistics change in every local step and are averaged like the models."""
   x, s, after = problem.x0, optimizer.start(problem.x0), {}
   for t, S in rounds(problem, cohorts):
     E, eta_l = mean(problem, S, client_weighting), at(client_learning_rate, t)

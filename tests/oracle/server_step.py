@@ -1,7 +1,7 @@
-"""Family A: the clients descend, the server steps along E[Δ], Δ_i = x − y_i.
+"""The server step: clients run local SGD, and the server steps along E[Δ], Δ_i = x − y_i.
 
-From FedGM, Algorithms 1 and 2 (FedAvg), FedGLOMO (FedAvg-lm, -glm) and SCAFFOLD (FedSGD). FedGM and what
-it contains are in `general_momentum`, the adaptive server steps in `adaptive`.
+From FedGM, Algorithms 1 and 2 (FedAvg), FedGLOMO (FedAvg-lm, -glm) and Karimireddy's slides (FedSGD).
+FedGM and its special cases are in `general_momentum`, the adaptive server steps in `adaptive`.
 """
 
 import numpy as np
@@ -99,14 +99,14 @@ def fedprox(
 
 
 def fedmax(problem, cohorts, **hyperparameters) -> Trace:
-  """FedAvg on a problem whose gradient already holds α times `max_entropy_penalty`'s."""
+  """FedAvg on a problem whose gradient already includes α times that of `max_entropy_penalty`."""
   return fedavg(problem, cohorts, **hyperparameters)
 
 
 def max_entropy_penalty(
   activations: np.ndarray, direction: str = "forward"
 ) -> tuple[float, np.ndarray]:
-  """FedMAX's regulariser without α, a mean over the rows, and its gradient by the activations.
+  """FedMAX's regulariser without α, averaged over the rows, and its gradient in the activations.
 
   forward: KL(softmax(a) ‖ uniform) = Σ p log p + log n. reverse: KL(uniform ‖ softmax(a))
   = −log n − (1/n) Σ log p.

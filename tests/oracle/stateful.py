@@ -1,8 +1,8 @@
-"""Family C: clients keep state between their rounds.
+"""Stateful clients: they keep state between their rounds.
 
 From SCAFFOLD, Algorithm 1 (SCAFFOLD), GHBM, Algorithm 1 and section 3.4 (FedHBM, local GHBM); FedDyn,
-AdaBest and FedCOMGATE (in `compressed`) by the rules of their own papers. A state that names a
-round counts rounds from 1, so that 0 is the start.
+AdaBest and FedCOMGATE (in `compressed`) from their own papers. States
+count rounds from 1, so 0 is the start.
 """
 
 import numpy as np
@@ -46,7 +46,7 @@ def scaffold(
 def feddyn(problem, cohorts, *, client_learning_rate, alpha, client_weighting="uniform") -> Trace:
   """y ← y − η_l (g − g_i + α(y − x)), g_i ← g_i − α(y_i − x); x⁺ = E[y] − h/α.
 
-  By examples the clients use α_i = α n̄/n_i, while h and E[y] stay as they are: then h is the mean
+  Weighted by examples, clients use α_i = α n̄/n_i, while h and E[y] do not change: h is then the mean
   of the g_i weighted by n_i, and h = 0 at the optimum of the pooled loss.
   """
   x, h, states, after = problem.x0, np.zeros_like(problem.x0), {}, {}
@@ -92,7 +92,7 @@ def adabest(
 
 
 def _scale(tau_scaling, tau_i, participation) -> float:
-  """1/τ_i as printed, or C as the authors' code has it."""
+  """1/τ_i as printed, or C as in the authors' code."""
   return {"elapsed": 1 / tau_i, "participation": participation}[tau_scaling]
 
 

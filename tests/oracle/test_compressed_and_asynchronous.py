@@ -1,4 +1,4 @@
-"""The oracles against each other: families D (compressed) and E (asynchronous)."""
+"""The oracles against each other: compressed uploads and asynchronous clients."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The oracles against each other: base optimizers and family B (a server statistic)."""
+"""The oracles against each other: base optimizers and server statistics."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The oracles against each other: twins of FedAvg, family A, closed forms, what all share."""
+"""The oracles against each other: equivalents of FedAvg, server steps, closed forms, common behaviour."""
 
 import inspect
 from itertools import pairwise
@@ -186,7 +186,7 @@ def test_max_entropy_penalty_and_its_gradient():
     np.testing.assert_allclose(max_entropy_penalty(np.ones((2, 5)), direction)[0], 0, atol=1e-12)
 
 
-def test_the_weighting_defaults_are_the_sheets():
+def test_the_weighting_defaults_are_the_papers():
   by_examples = {"ghbm", "local_ghbm", "fedhbm"}
   for name, oracle in ORACLES.items():
     default = inspect.signature(oracle).parameters.get("client_weighting")

@@ -1,4 +1,4 @@
-"""The oracles against each other: family C (clients keep state), and where correction ends."""
+"""The oracles against each other: stateful clients, and the limits of drift correction."""
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ def test_fedcomgate_without_compression_is_scaffold_two():
 @pytest.mark.parametrize("name", ["scaffold", "feddyn", "fedcomgate", "mime", "fedglomo", "fedavg"])
 @pytest.mark.parametrize("weighting", ["uniform", "num_examples"])
 def test_drift_correction_ends_at_the_optimum_of_its_own_weighting(name, weighting):
-  """Full batches, so that only drift is left; fedavg, which does not correct it, ends elsewhere."""
+  """Full batches leave drift as the only error; fedavg does not correct it and ends elsewhere."""
   problem = least_squares(5, (7, 3, 12, 0, 5), batch_size=12, steps=3)
   partial = name in ("scaffold", "feddyn")
   cohorts = [[0, 1, 3], [2, 4], [1, 2]] * 700 if partial else [[0, 1, 2, 4]] * 1500
