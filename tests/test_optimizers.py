@@ -22,7 +22,7 @@ bases = st.one_of(
 
 
 def statistics_of(base, m, v):
-  """The statistics of this optimizer, with these values in the place of m and of v."""
+  """This optimizer's statistics with the given values for m and v."""
   start = base.start((tf.zeros([3]),))
   if start == ():
     return ()
@@ -34,7 +34,7 @@ def statistics_of(base, m, v):
 @settings(max_examples=200, deadline=None)
 @given(bases, *[st.lists(numbers, min_size=3, max_size=3)] * 3)
 def test_the_inverse_undoes_the_step(base, g, m, v):
-  """In float64, to its rounding, which (D − βm)/(1−β) amplifies by up to 100 here."""
+  """In float64, up to rounding errors, which (D − βm)/(1−β) amplifies by up to 100 here."""
   g, m, v = (np.array(values, np.float64) for values in (g, m, np.abs(v)))
   s = statistics_of(base, m, v)
   (again,) = base.invert(base.step((tf.constant(g),), s), s)

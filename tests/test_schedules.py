@@ -1,4 +1,4 @@
-"""Schedules: their values, their bounds, and the text that spells them."""
+"""Schedules: values, bounds, and command-line text."""
 
 import math
 

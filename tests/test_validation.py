@@ -1,4 +1,4 @@
-"""Checks and calls: what is let through, and the one sentence for what is not."""
+"""Validation and call syntax: which values pass, and the one-sentence error for those that do not."""
 
 import re
 
@@ -20,7 +20,7 @@ def test_good_values_come_back():
   "value", [0, 1, -0.1, 1.1, float("nan"), float("inf"), True, "0.5", None, [0.5], 0.5j]
 )
 def test_a_bad_number_is_named(value):
-  sentence = f"a must be a finite number and above 0 and below 1; found {value!r}."
+  sentence = f"a must be a finite number above 0 and below 1; found {value!r}."
   with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
     validation.number("a", value, above=0, below=1)
 

@@ -1,4 +1,8 @@
-"""Reads `name(1, b=2)` written on a command line, by a plain dict of what may be called (no `eval`)."""
+"""Evaluates `name(1, b=2)` from a command line against a dict of allowed callables, without `eval`.
+
+>>> evaluate("rate", "double(3)", {"double": lambda x: 2 * x})
+6
+"""
 
 import ast
 import difflib
@@ -7,12 +11,15 @@ from typing import Any
 
 
 def evaluate(what: str, text: str, callables: Mapping[str, Callable[..., Any]]) -> Any:
-  """The literal in `text`, or the result of the call that it spells.
+  """Returns the literal in `text`, or the result of the call that `text` spells.
 
   Args:
     what: the name of the value, for the error message.
     text: a Python literal (`0.1`, `[1, 2]`), a bare name (`sgdm`), or a call with literal arguments.
-    callables: what may be called, by name.
+    callables: the allowed callables by name.
+
+  Raises:
+    ValueError: the text is neither, names an unknown callable, or its arguments do not fit.
   """
   try:
     node = ast.parse(text.strip(), mode="eval").body

@@ -1,11 +1,16 @@
 """Base optimizers as records (U, V, I), so that one algorithm serves every optimizer.
 
-U(g, s) is the step that a gradient gives while the statistics s stand still, V(g, s) the statistics
-after seeing a gradient, and I(D, s) the gradient that must have been seen for K steps of U to have led
-from x to x⁺, with D = (x − x⁺)/(η_l K):  I(U(g, s), s) = g. U divides by the *old* v, so v starts at
-v0 = 1 rather than 0. No bias correction.
+- U(g, s) is the step for gradient g while the statistics s are held fixed.
+- V(g, s) gives the statistics after gradient g.
+- I(D, s) recovers the gradient from the mean step D = (x − x⁺)/(η_l K) of K local steps: I(U(g, s), s) = g.
+
+U divides by the *old* v, so v starts at v0 = 1 rather than 0. There is no bias correction.
 
 On the command line an optimizer is written like a call: `sgdm(0.9)`, `adam(beta1=0.9, beta2=0.99)`.
+The table follows FedGBO, Table 2, with √v + ε and g² throughout (https://arxiv.org/abs/2108.09134).
+
+    >>> print(optimizer("sgdm(0.9, dampened=True)"))
+    sgdm(0.9, dampened=True)
 """
 
 import dataclasses
@@ -15,6 +20,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tff_momentum import call_syntax, trees, validation
+from tff_momentum.trees import Tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,22 +28,22 @@ class Optimizer:
   """A base optimizer.
 
   Attributes:
-    start: weights -> the first statistics.
-    step: U, (g, s) -> the direction to go against.
+    start: weights -> the initial statistics.
+    step: U, (g, s) -> the direction; the model moves against it.
     track: V, (g, s) -> the next statistics.
     invert: I, (D, s) -> g.
-    moving_step: (g, s⁺) -> the direction when the statistics have just tracked g (MFL).
-    text: what it is, as the command line writes it.
-    momentum: s -> the momentum among the statistics, scaled to estimate a gradient; None if there is none.
+    moving_step: (g, s⁺) -> the direction after the statistics have tracked g (MFL).
+    text: the optimizer as the command line writes it.
+    momentum: s -> the momentum among the statistics, scaled to estimate a gradient; None without momentum.
   """
 
-  start: Callable[[Any], Any]
-  step: Callable[[Any, Any], Any]
-  track: Callable[[Any, Any], Any]
-  invert: Callable[[Any, Any], Any]
-  moving_step: Callable[[Any, Any], Any]
+  start: Callable[[Tree], Tree]
+  step: Callable[[Tree, Tree], Tree]
+  track: Callable[[Tree, Tree], Tree]
+  invert: Callable[[Tree, Tree], Tree]
+  moving_step: Callable[[Tree, Tree], Tree]
   text: str
-  momentum: Callable[[Any], Any] | None = None
+  momentum: Callable[[Tree], Tree] | None = None
 
   def __str__(self) -> str:
     return self.text
@@ -46,12 +52,12 @@ class Optimizer:
 class Moments(NamedTuple):
   """Adam's statistics."""
 
-  m: Any
-  v: Any
+  m: Tree
+  v: Tree
 
 
 def sgd() -> Optimizer:
-  """U = g; nothing to remember."""
+  """U = g, without statistics."""
   return Optimizer(
     start=lambda x: (),
     step=lambda g, s: g,
@@ -63,11 +69,11 @@ def sgd() -> Optimizer:
 
 
 def sgdm(beta: float = 0.9, *, dampened: bool = False) -> Optimizer:
-  """U = βm + g (dampened: βm + (1−β)g), V = U.
+  """SGD with momentum: U = βm + g (dampened: βm + (1−β)g), V = U.
 
   Args:
     beta: β in [0, 1).
-    dampened: whether the gradient is scaled by 1−β, as FedGBO and MFL write it; Mime does not.
+    dampened: whether the gradient is scaled by 1−β, as FedGBO and MFL write it; Mime does not scale it.
   """
   validation.number("beta", beta, at_least=0, below=1)
   validation.boolean("dampened", dampened)
@@ -88,7 +94,13 @@ def sgdm(beta: float = 0.9, *, dampened: bool = False) -> Optimizer:
 
 
 def rmsprop(beta: float = 0.99, *, epsilon: float = 1e-3, v0: float = 1.0) -> Optimizer:
-  """U = g/(√v + ε), v ← βv + (1−β)g²."""
+  """RMSProp: U = g/(√v + ε), v ← βv + (1−β)g².
+
+  Args:
+    beta: β in [0, 1).
+    epsilon: ε > 0; FedGBO's authors use 0.001.
+    v0: the first value of v, at least 0; FedGBO's authors use 1. With 0 the first step is scaled by 1/ε.
+  """
   validation.number("beta", beta, at_least=0, below=1)
   return _scaled(
     lambda g, v: beta * v + (1.0 - beta) * tf.square(g),
@@ -99,13 +111,20 @@ def rmsprop(beta: float = 0.99, *, epsilon: float = 1e-3, v0: float = 1.0) -> Op
 
 
 def adagrad(*, epsilon: float = 1e-3, v0: float = 1.0) -> Optimizer:
-  """U = g/(√v + ε), v ← v + g²."""
+  """Adagrad: U = g/(√v + ε), v ← v + g².
+
+  Args:
+    epsilon: ε > 0.
+    v0: the first value of v, at least 0. With 0 the first step is scaled by 1/ε.
+  """
   return _scaled(
     lambda g, v: v + tf.square(g), epsilon, v0, f"adagrad(epsilon={epsilon:g}, v0={v0:g})"
   )
 
 
-def _scaled(track_v, epsilon: float, v0: float, text: str) -> Optimizer:
+def _scaled(
+  track_v: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], epsilon: float, v0: float, text: str
+) -> Optimizer:
   validation.number("epsilon", epsilon, above=0)
   validation.number("v0", v0, at_least=0)
 
@@ -125,7 +144,14 @@ def _scaled(track_v, epsilon: float, v0: float, text: str) -> Optimizer:
 def adam(
   beta1: float = 0.9, beta2: float = 0.99, *, epsilon: float = 1e-3, v0: float = 1.0
 ) -> Optimizer:
-  """U = (β₁m + (1−β₁)g)/(√v + ε), m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g²."""
+  """Adam: U = (β₁m + (1−β₁)g)/(√v + ε), m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g².
+
+  Args:
+    beta1: β₁ in [0, 1).
+    beta2: β₂ in [0, 1).
+    epsilon: ε > 0; FedGBO's authors use 0.001.
+    v0: the first value of v, at least 0; FedGBO's authors use 1. With 0 the first step is scaled by 1/ε.
+  """
   validation.number("beta1", beta1, at_least=0, below=1)
   validation.number("beta2", beta2, at_least=0, below=1)
   momentum = sgdm(beta1, dampened=True)
@@ -141,8 +167,8 @@ def adam(
   )
 
 
-def momentum_of(base: Optimizer) -> Callable[[Any, Any, Any], Any] | None:
-  """`Algorithm.momentum` of an algorithm whose server state has this optimizer's statistics as `s`."""
+def momentum_of(base: Optimizer) -> Callable[[Any, tf.Tensor, tf.Tensor], Tree] | None:
+  """Returns `Algorithm.momentum` for a server state that holds this optimizer's statistics as `s`."""
   momentum = base.momentum
   return None if momentum is None else lambda state, t, steps: momentum(state.s)
 
@@ -156,8 +182,12 @@ OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
 }
 
 
-def optimizer(value: "Optimizer | str") -> Optimizer:
-  """An optimizer, or the one that a text such as `sgdm(0.9)` spells."""
+def optimizer(value: Optimizer | str) -> Optimizer:
+  """Returns an optimizer, given one or text such as `sgdm(0.9)`.
+
+  Raises:
+    ValueError: the text names no optimizer, or its arguments are out of range.
+  """
   if isinstance(value, str):
     value = call_syntax.evaluate("optimizer", value, OPTIMIZERS)
   if not isinstance(value, Optimizer):

@@ -1,14 +1,17 @@
 """Hyperparameters that change over the rounds: a schedule maps the round (from 0) to a value.
 
-Every builder takes a number or a `Schedule` for what the papers vary. A schedule knows the lowest and
-the highest value it can take, so that a builder can refuse a bad one before anything runs. On the
-command line a schedule is written like a call: `step(0.1, every=100, factor=0.5)`.
+Builders accept a number or a `Schedule` for every hyperparameter that the papers vary. A schedule knows the
+lowest and highest value it can take, so a builder can reject a bad one before anything runs. On the command
+line a schedule is written like a call: `step(0.1, every=100, factor=0.5)`.
+
+    >>> rate = step(0.1, every=100, factor=0.5)
+    >>> [round(float(rate(t)), 3) for t in (0, 99, 100, 250)]
+    [0.1, 0.1, 0.05, 0.025]
 """
 
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -17,15 +20,22 @@ from tff_momentum import call_syntax, validation
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-  """A function of the round, with the bounds of its values and a text that says what it is."""
+  """A function of the round, with the bounds of its values and the text that spells it.
+
+  Attributes:
+    function: round as a float32 scalar -> value.
+    low: the lowest value.
+    high: the highest value.
+    text: the schedule as the command line writes it.
+  """
 
   function: Callable[[tf.Tensor], tf.Tensor]
   low: float
   high: float
   text: str
 
-  def __call__(self, round_number: Any) -> tf.Tensor:
-    """The value in this round, a float32 scalar."""
+  def __call__(self, round_number: int | tf.Tensor) -> tf.Tensor:
+    """Returns the value in this round, a float32 scalar."""
     return tf.cast(self.function(tf.cast(round_number, tf.float32)), tf.float32)
 
   def __str__(self) -> str:
@@ -39,7 +49,13 @@ def constant(value: float) -> Schedule:
 
 
 def step(value: float, *, every: int, factor: float = 0.5) -> Schedule:
-  """Constant and drop: multiplied by `factor` after each `every` rounds."""
+  """ "Constant and drop": the value is multiplied by `factor` after every `every` rounds.
+
+  Args:
+    value: the value in the first rounds.
+    every: the number of rounds between drops, at least 1.
+    factor: in (0, 1].
+  """
   validation.number("step's value", value)
   validation.integer("step's every", every, at_least=1)
   validation.number("step's factor", factor, above=0, at_most=1)
@@ -51,7 +67,11 @@ def step(value: float, *, every: int, factor: float = 0.5) -> Schedule:
 
 
 def multistage(lengths: Sequence[int], values: Sequence[float]) -> Schedule:
-  """`values[s]` for `lengths[s]` rounds, stage after stage; the last value stays."""
+  """`values[s]` for `lengths[s]` rounds, stage after stage; the last value never ends.
+
+  Raises:
+    ValueError: the two lists differ in length or are empty, or an entry is out of range.
+  """
   if not lengths or len(lengths) != len(values):
     raise ValueError(
       "multistage needs as many lengths as values, at least one; "
@@ -73,7 +93,7 @@ def multistage(lengths: Sequence[int], values: Sequence[float]) -> Schedule:
 
 
 def exponential(value: float, *, decay: float) -> Schedule:
-  """value · decay^t."""
+  """value · decay^t, with decay in (0, 1]."""
   validation.number("exponential's value", value)
   validation.number("exponential's decay", decay, above=0, at_most=1)
   return Schedule(
@@ -105,19 +125,25 @@ SCHEDULES: dict[str, Callable[..., Schedule]] = {
 }
 
 
-def schedule(name: str, value: "float | str | Schedule", **bounds: float) -> Schedule:
-  """Makes a hyperparameter a schedule and checks that its values lie within `bounds`.
+def schedule(name: str, value: float | str | Schedule, **bounds: float) -> Schedule:
+  """Converts a hyperparameter to a schedule and checks that its values lie within `bounds`.
 
   Args:
-    name: the hyperparameter, for the error message.
-    value: a number, a schedule, or a schedule's text.
-    **bounds: as `checks.number` takes them.
+    name: the hyperparameter's name, for the error message.
+    value: a number, a schedule, or text that spells a schedule.
+    **bounds: the bounds of `validation.number`.
+
+  Returns:
+    The schedule; a number becomes a constant.
+
+  Raises:
+    ValueError: the value is no schedule, or leaves its bounds.
   """
   if isinstance(value, str):
     value = call_syntax.evaluate(name, value, SCHEDULES)
   if not isinstance(value, Schedule):
     value = constant(validation.number(name, value, **bounds))
-  # A schedule may fall to zero, though a constant may not be zero: its last rounds then change nothing.
+  # Unlike a constant, a schedule may fall to zero: its last rounds then change nothing.
   if bounds.get("above") == 0 and value.high > 0 and value.low == 0:
     bounds = {**bounds, "at_least": 0}
     del bounds["above"]

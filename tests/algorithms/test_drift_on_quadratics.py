@@ -41,8 +41,6 @@ def test_fedavg_stalls_with_several_local_steps_and_not_with_one():
   fedavg = algorithms.builder("fedavg")(client_learning_rate=0.2)
   several = distances(fedavg, local_steps=10)
   assert several[-1] > 0.02
-  assert several[-1] == pytest.approx(
-    several[-2], rel=1e-3
-  )  # converged, but not to the optimum
+  assert several[-1] == pytest.approx(several[-2], rel=1e-3)  # converged, but not to the optimum
   faster = algorithms.builder("fedavg")(client_learning_rate=0.9)
   assert distances(faster, local_steps=1)[-1] < 1e-4
