@@ -101,7 +101,7 @@ def test_fedglomo_is_fedlomo_at_beta_one_and_on_a_constant_cohort():
   harness.assert_same_models(run("fedglomo", constant, beta=0.3, bits=32).x, plain)
 
 
-def test_bytes_are_those_of_the_sheet():
+def test_bytes_are_as_documented():
   model, tensors = 16, 2
 
   def types(name, bits):
