@@ -3,53 +3,47 @@
 
     python experiments/run.py --task=digits --algo=scaffold
 
-Runs in a folder of its own, runs/digits_scaffold_1; the same command again resumes it. `--list` shows tasks
-and algorithms, `--help` all flags.
+The run writes to a folder of its own, runs/digits_scaffold_1; the same command resumes it. `--list` shows all
+tasks and algorithms, `--help` all flags. Invalid flags exit with code 2 and a one-line error.
 """
 
 import os
 import signal
 import sys
 
-# The project's root takes the place of this folder, whose names would hide others'.
-if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
-  del sys.path[0]
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-from absl import flags
+if not __package__:  # run as a script: import from the project's root, not from this folder
+  sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 import tasks
-from experiments.cli import errors, from_config, presets
-from experiments.cli import flags as settings
+from experiments.cli import errors, flags, from_config, presets, run_request
+from experiments.cli.flags import FLAGS
 from tff_momentum.registry import ALGORITHMS
 
 
 def main(argv: list[str]) -> None:
-  """Reads the flags; imports TensorFlow only once they are right."""
-  settings.define_flags()
+  """Checks the command line, then imports TensorFlow and trains."""
+  flags.define_flags()
   try:
-    settings.parse(presets.expand(from_config.expand(argv)))
-    if flags.FLAGS["help"].value or flags.FLAGS.list:
-      signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
-    if flags.FLAGS["help"].value:
-      print(f"{__doc__}\n{settings.help_text()}")
-    elif flags.FLAGS.list:
-      print(listing())
-    else:
-      os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-      from experiments.training import experiment
+    flags.parse(presets.expand(from_config.expand(argv)))
+    if FLAGS["help"].value or FLAGS.list:
+      signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is not an error
+      print(f"{__doc__}\n{flags.help_text()}" if FLAGS["help"].value else listing())
+      return
+    request = run_request.from_flags(FLAGS)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from experiments.training import experiment
 
-      sys.exit(experiment.run(flags.FLAGS))
+    sys.exit(experiment.run(request))
   except errors.UserError as error:
     errors.fail(str(error))
 
 
 def listing() -> str:
-  """Tasks and algorithms, a line each."""
+  """All tasks and algorithms, one per line."""
   lines = ["Tasks:"]
-  lines += [f"  {name:20} {entry.summary}" for name, entry in tasks.TASKS.items()]
+  lines += [f"  {name:20} {info.summary}" for name, info in tasks.TASKS.items()]
   lines += ["", "Algorithms:"]
-  lines += [f"  {name:14} {entry.source:24} {entry.rule}" for name, entry in ALGORITHMS.items()]
+  lines += [f"  {name:16} {info.source:28} {info.rule}" for name, info in ALGORITHMS.items()]
   return "\n".join(lines)
 
 

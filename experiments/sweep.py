@@ -32,7 +32,7 @@ def main(argv: list[str]) -> None:
   cli_flags.define_flags()
   sweep_config.define_flags()
   try:
-    sweep_config.parse(argv)
+    cli_flags.parse(argv)
     if flags.FLAGS["help"].value:
       signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` closes the pipe early
       print(f"{__doc__}\n{sweep_config.help_text()}\nFlags of run.py:\n{cli_flags.help_text()}")

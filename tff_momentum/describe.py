@@ -14,7 +14,7 @@ from typing import Any
 
 def main(argv: list[str]) -> int:
   """Reads the names, checks them before TensorFlow is imported, and prints the description."""
-  from experiments.cli import errors, flags
+  from experiments.cli import assignments, errors
   from tff_momentum.registry import ALGORITHMS
 
   parser = argparse.ArgumentParser(
@@ -32,14 +32,15 @@ def main(argv: list[str]) -> int:
       errors.check_name("--algo", arguments.algo, ALGORITHMS)
     errors.check_name("--task", arguments.task, tasks.TASKS)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from experiments.training import experiment
+    from experiments.training import build
 
     if arguments.table:
       print(table(tasks.loader(arguments.task)(seed=1)))
       return 0
-    hyperparameters = experiment.hyperparameters(
-      arguments.algo, flags.read_assignments("set", arguments.set)
-    )
+    given = assignments.read_assignments("set", arguments.set)
+    hyperparameters = assignments.hyperparameters(arguments.algo, given)
+    with errors.as_user_errors(ValueError):
+      build.check_values(arguments.algo, hyperparameters)
     task = tasks.loader(arguments.task)(seed=1)
     print(describe(arguments.algo, hyperparameters, task))
   except errors.UserError as error:
@@ -97,11 +98,11 @@ def table(task: Any) -> str:
 
 
 def _process(algo: str, hyperparameters: dict[str, Any], task: Any) -> Any:
-  from experiments.training import experiment
+  from experiments.training import build
   from tff_momentum.processes.process import build_process
 
   cohort = min(task.defaults.clients_per_round, len(task.clients))
-  return build_process(experiment.build_algorithm(algo, hyperparameters, task, cohort), task.model)
+  return build_process(build.build_algorithm(algo, hyperparameters, task, cohort), task.model)
 
 
 if __name__ == "__main__":

@@ -39,8 +39,9 @@ def main(argv: list[str]) -> int:
   import tasks
   from experiments.runs import folder as output
   from experiments.runs.columns import header
-  from experiments.training import experiment
-  from experiments.training import tensorboard as board
+  from experiments.training import build
+  from experiments.training.hooks.metrics_csv import MetricsCsv
+  from experiments.training.hooks.tensorboard import TensorBoard
   from tff_momentum.client import LocalWork
   from tff_momentum.diagnostics.measure import Measure
   from tff_momentum.processes.process import build_process
@@ -50,7 +51,7 @@ def main(argv: list[str]) -> int:
   set_execution_context("inprocess")
   task = tasks.load(arguments.task, seed=1, **tasks.info(arguments.task).synthetic_options)
   size, period = task.defaults.clients_per_round, arguments.diagnostics_period
-  algorithm = experiment.build_algorithm(arguments.algo, {}, task, size)
+  algorithm = build.build_algorithm(arguments.algo, {}, task, size)
   work = LocalWork(epochs=task.defaults.client_epochs_per_round)
   process = build_process(algorithm, task.model, work=work)
   measure = Measure(process, task.clients, arguments.diagnostics.split(","), period=period, seed=1)
@@ -69,19 +70,18 @@ def main(argv: list[str]) -> int:
   metrics = list(process.next.type_signature.result.metrics.member.train._asdict())
   seconds = [0.0, 0.0]
   with tempfile.TemporaryDirectory() as root:
-    writers = []
+    hooks = []
     for name, columns in (("off", []), ("on", measure.columns)):
       config = {"experiment_name": name, "hyperparameters": {}}
       folder = output.RunFolder.open(root, config)
       folder.start_metrics(header(metrics, diagnostics=columns), 0)
-      tensorboard = board.TensorBoard(folder.path / "tensorboard", config)
-      writers.append((folder.write_row, tensorboard.write))
+      hooks.append((MetricsCsv(folder), TensorBoard(folder.path / "tensorboard", config)))
     for block in range(arguments.blocks + 1):
       for number, rounds in enumerate(runs):
         started = time.perf_counter()
         for finished in itertools.islice(rounds, period):
-          for write in writers[number]:
-            write(finished.row)
+          for hook in hooks[number]:
+            hook.after_round(finished)
         seconds[number] += time.perf_counter() - started if block else 0.0
   off, on = (1000 * spent / (period * arguments.blocks) for spent in seconds)
   print(f"off: {off:.1f} ms per round; on: {on:.1f} ms per round; ratio {on / off:.2f}")

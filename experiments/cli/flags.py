@@ -1,157 +1,189 @@
-"""The flags of a run, read and checked before anything heavy is imported.
+"""The flags of run.py: their definitions and help texts.
 
-The vocabulary is that of google-research/federated. A flag that is not given takes the task's default.
+The names follow google-research/federated. A flag that is not given takes the task's default.
 """
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Sequence
 
 from absl import flags
 
-import tasks
-from experiments.cli import diagnostics, uneven_clients
-from experiments.cli.errors import UserError, check_name, suggestions
-from tff_momentum.registry import ALGORITHMS
+from experiments.cli.errors import UserError, suggestions
+from experiments.cli.uneven_clients import CLIENT_SPEED, MAX_STALENESS, PATTERNS
+from tff_momentum.diagnostics import NAMES as DIAGNOSTICS
+from tff_momentum.simulation.clock import STALE_POLICIES
 
 FLAGS = flags.FLAGS
 RUNTIMES = ("inprocess", "ray", "tff")
-# Flags that a task takes only if its `load` has a parameter of that name.
+# Flags that set an option of the task; tasks without the option refuse them.
 TASK_FLAGS = ("num_clients", "alpha", "model", "data", "data_dir", "similarity", "partition",
               "max_examples_per_client", "vocab_from_data")  # fmt: skip
-# Flags that an algorithm takes only if its builder has a parameter of that name.
+# Flags that set a hyperparameter of the algorithm; algorithms without it refuse them.
 ALGORITHM_FLAGS = ("client_learning_rate", "server_learning_rate", "client_weighting")
-# What a builder may ask for and only the task and the cohort can tell, never a user; the values stand in
-# for them while the hyperparameters are checked, before any data is loaded.
-STAND_INS: dict[str, float] = {"num_clients": 10, "total_examples": 1000, "participation": 0.1,
-                               "max_staleness": 10}  # fmt: skip
 
 
 def define_flags() -> None:
-  """Defines the flags of `run.py`."""
-  number = flags.DEFINE_string  # a number or a schedule such as step(0.1, every=100)
-  flags.DEFINE_string("task", None, "The task; --list shows them.")
-  flags.DEFINE_string("algo", None, "The algorithm; --list shows them.")
-  flags.DEFINE_bool("help", False, "Show the flags, and stop.", allow_override=True)
-  flags.DEFINE_bool("list", False, "List tasks and algorithms, and stop.")
-  flags.DEFINE_string("preset", None, "A paper's setting, as in ghbm/table1/...; typed flags win.")
-  flags.DEFINE_string(
-    "from_config", None, "Run again what a run's config.json says; typed flags win."
-  )
-  flags.DEFINE_float(
-    "scale", None, "Shrink the preset's or the task's rounds, cohort and test data, for a try-out."
-  )
-  flags.DEFINE_multi_string("set", [], "A hyperparameter of the algorithm, as in --set beta=0.9.")
-  flags.DEFINE_multi_string("task_set", [], "An option of the task, as in --task_set noise=0.1.")
-  flags.DEFINE_integer("total_rounds", None, "Rounds to run.", lower_bound=1)
-  flags.DEFINE_integer("clients_per_round", None, "Clients in a round's cohort.", lower_bound=1)
-  flags.DEFINE_integer(
-    "client_epochs_per_round", None, "Passes over a client's data.", lower_bound=1
-  )
-  flags.DEFINE_integer("client_steps_per_round", None, "A fixed number of local steps, instead of "
-                       "epochs.", lower_bound=1)  # fmt: skip
-  flags.DEFINE_integer("client_batch_size", None, "Examples that a local step sees.", lower_bound=1)
-  number("client_learning_rate", None, "A number, or a schedule: step(0.1, every=100).")
-  number("server_learning_rate", None, "A number, or a schedule.")
-  flags.DEFINE_float(
-    "weight_decay", 0.0, "Added to every gradient as weight_decay · y.", lower_bound=0
-  )
-  flags.DEFINE_enum("client_weighting", None, ["uniform", "num_examples"], "Weights of the mean.")
-  flags.DEFINE_enum("non_finite", "reject", ["reject", "zero", "fatal"], "What becomes of a client's update "
-                    "with infinities or NaN in it; all are counted.")  # fmt: skip
-  flags.DEFINE_bool("stop_on_divergence", True, "End a run whose loss is no longer finite.")
-  flags.DEFINE_string("compression", None, "Compress the uploads, as in qsgd:4 (bits).")
-  flags.DEFINE_integer("rounds_per_eval", 1, "Evaluate every so many rounds.", lower_bound=1)
-  flags.DEFINE_integer(
-    "eval_examples",
-    None,
-    "Evaluate on about so many test examples, always the same.",
-    lower_bound=1,
-  )
-  flags.DEFINE_integer(
-    "rounds_per_checkpoint", 50, "Checkpoint every so many rounds.", lower_bound=1
-  )
-  flags.DEFINE_integer("seed", 1, "Of everything that is random.", lower_bound=0)
-  flags.DEFINE_string("root_output_dir", "runs", "The folder of all experiments.")
-  flags.DEFINE_string("experiment_name", None, "This run's folder in it; default: task_algo_seed.")
-  flags.DEFINE_enum("runtime", "inprocess", RUNTIMES, "Where TFF computations run.")
-  flags.DEFINE_string(
-    "ray_address", None, "With --runtime=ray: host:port or auto; default: this machine alone."
-  )
-  flags.DEFINE_string("devices", "auto", "auto, cpu, gpu, or cpu:N for N logical devices.")
-  flags.DEFINE_integer("max_clients_in_flight", None, "Clients that train at once.", lower_bound=1)
-  flags.DEFINE_integer("keep_checkpoints", 2, "How many checkpoints to keep.", lower_bound=1)
-  flags.DEFINE_bool("restart", False, "Start anew, in a new folder, where the name is taken.")
-  flags.DEFINE_enum(
-    "client_states", "auto", ["auto", "memory", "disk"], "Where clients' states are."
-  )
-  flags.DEFINE_integer("profile", None, "Trace so many rounds, from the second on, for TensorBoard's "
-                       "profiler.", lower_bound=1)  # fmt: skip
-  flags.DEFINE_bool(
-    "lean", False, "Numbers and checkpoints alone: no TensorBoard files, no exported models."
-  )
-  flags.DEFINE_bool("quiet", False, "No progress bar, for batch systems.")
-  flags.DEFINE_integer("num_clients", None, "Clients to split the data over.", lower_bound=1)
-  flags.DEFINE_float("alpha", None, "The Dirichlet split's concentration; 0 is one class a client.")
-  flags.DEFINE_string("model", None, "Which of the task's models.")
-  flags.DEFINE_enum(
-    "data", None, ["real", "synthetic"], "The data set itself, or made on the spot."
-  )
-  flags.DEFINE_string("data_dir", None, "The folder of the data sets, with tff/ and tfds/ in it.")
-  flags.DEFINE_float("similarity", None, "Percentage of IID data in a sorted split.")
-  flags.DEFINE_string("partition", None, "How to split a TFDS data set, as in dirichlet:0.3.")
-  flags.DEFINE_integer("max_examples_per_client", None, "Use at most so many.", lower_bound=1)
-  flags.DEFINE_bool("vocab_from_data", None, "Take the vocabulary from the training split.")
-  uneven_clients.define(__name__)
-  diagnostics.define(__name__)
+  """Defines the flags of run.py."""
+  _define_experiment()
+  _define_training()
+  _define_evaluation_and_output()
+  _define_task_options()
+  _define_uneven_clients()
+  _define_diagnostics()
 
 
 def parse(argv: Sequence[str]) -> None:
-  """Reads the flags, and checks every name in them; raises `UserError`."""
+  """Parses a command line into `FLAGS`; raises `UserError` for unknown flags and invalid values."""
   try:
     rest = FLAGS(list(argv))
   except flags.UnrecognizedFlagError as error:
     hint = suggestions(error.flagname, FLAGS, "--")
-    raise UserError(f"there is no flag --{error.flagname}{hint}; --help shows all.") from None
+    raise UserError(f"there is no flag --{error.flagname}{hint}; --help lists all flags.") from None
   except flags.Error as error:
     raise UserError(" ".join(str(error).replace("flag ", "").split()) + ".") from None
   if len(rest) > 1:
-    raise UserError(f"flags are written --name=value; found {rest[1]!r} by itself.")
-  if FLAGS.list or FLAGS["help"].value:
-    return
-  check_name("--task", FLAGS.task, tasks.TASKS, prefixes=("tfds:",))
-  check_name("--algo", FLAGS.algo, ALGORITHMS)
-  for name in ("set", "task_set"):
-    assignments(name)
-  if FLAGS.client_steps_per_round and FLAGS.client_epochs_per_round:
-    raise UserError("--client_steps_per_round and --client_epochs_per_round exclude each other; "
-                    "give one of them.")  # fmt: skip
-  try:
-    uneven_clients.resolve(FLAGS)
-    diagnostics.resolve(FLAGS)
-  except ValueError as error:
-    raise UserError(str(error)) from None
-
-
-def assignments(flag: str) -> dict[str, str]:
-  """The values of a repeated flag `--set name=value`, by name."""
-  return read_assignments(flag, FLAGS[flag].value)
-
-
-def read_assignments(flag: str, texts: Iterable[str]) -> dict[str, str]:
-  """Reads `name=value` texts; raises `UserError` for any other."""
-  found: dict[str, str] = {}
-  for text in texts:
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier() or not value:
-      raise UserError(f"--{flag} takes name=value, as in --{flag} beta=0.9; found {text!r}.")
-    if name in found:
-      raise UserError(
-        f"--{flag} {name} is given twice: {found[name]!r} and {value!r}; give it once."
-      )
-    found[name] = value
-  return found
+    raise UserError(f"expected only flags, as in --name=value; found {rest[1]!r}.")
 
 
 def help_text() -> str:
-  """Every flag with its meaning, a line each."""
+  """Every flag and its help text, one per line."""
   defined = FLAGS.flags_by_module_dict()[__name__]
   return "\n".join(f"  --{flag.name:24} {flag.help}" for flag in defined)
+
+
+def _define_experiment() -> None:
+  flags.DEFINE_string("task", None, "Name of the task; --list shows all tasks.")
+  flags.DEFINE_string("algo", None, "Name of the algorithm; --list shows all algorithms.")
+  flags.DEFINE_bool("help", False, "Print all flags and exit.", allow_override=True)
+  flags.DEFINE_bool("list", False, "List all tasks and algorithms and exit.")
+  flags.DEFINE_string("preset", None, "Flags of a paper's experiment, such as ghbm/table1/...; flags on the "
+                      "command line override them.")  # fmt: skip
+  flags.DEFINE_string("from_config", None, "Flags from another run's config.json; flags on the command line "
+                      "override them.")  # fmt: skip
+  flags.DEFINE_float("scale", None, "Factor in (0, 1] for the preset's or the task's rounds, cohort and test "
+                     "data, for a small try-out.")  # fmt: skip
+  flags.DEFINE_multi_string(
+    "set", [], "Hyperparameter of the algorithm, such as --set beta=0.9; repeatable."
+  )
+  flags.DEFINE_multi_string(
+    "task_set", [], "Option of the task, such as --task_set noise=0.1; repeatable."
+  )
+  flags.DEFINE_integer("seed", 1, "Random seed for the whole run.", lower_bound=0)
+
+
+def _define_training() -> None:
+  positive = functools.partial(flags.DEFINE_integer, lower_bound=1)
+  positive("total_rounds", None, "Number of rounds.")
+  positive("clients_per_round", None, "Number of clients in each round's cohort.")
+  positive("client_epochs_per_round", None, "Number of passes over a client's data in a round.")
+  positive("client_steps_per_round", None, "Number of local steps in a round, instead of epochs.")
+  positive("client_batch_size", None, "Number of examples in a local step's batch.")
+  flags.DEFINE_string("client_learning_rate", None, "Client learning rate: a number, or a schedule such as "
+                      "step(0.1, every=100).")  # fmt: skip
+  flags.DEFINE_string("server_learning_rate", None, "Server learning rate: a number or a schedule.")
+  flags.DEFINE_float(
+    "weight_decay",
+    0.0,
+    "Coefficient λ of the weight decay: λ·y is added to every gradient.",
+    lower_bound=0,
+  )
+  flags.DEFINE_enum(
+    "client_weighting", None, ["uniform", "num_examples"], "Weights of the mean over clients."
+  )
+  flags.DEFINE_enum("non_finite", "reject", ["reject", "zero", "fatal"], "How to treat a client update with "
+                    "infinities or NaN: reject it, count it as zero, or stop. All are counted.")  # fmt: skip
+  flags.DEFINE_bool("stop_on_divergence", True, "Stop when the loss is no longer finite.")
+  flags.DEFINE_string("compression", None, "Compression of the uploads, such as qsgd:4 (bits).")
+  flags.DEFINE_enum("runtime", "inprocess", RUNTIMES, "Where TFF computations run.")
+  flags.DEFINE_string("ray_address", None, "With --runtime=ray: address of the cluster, host:port or auto; "
+                      "default: a cluster on this machine.")  # fmt: skip
+  flags.DEFINE_string(
+    "devices", "auto", "Devices to train on: auto, cpu, gpu, or cpu:N for N logical CPUs."
+  )
+  positive("max_clients_in_flight", None, "Largest number of clients that train in parallel.")
+  flags.DEFINE_enum("client_states", "auto", ["auto", "memory", "disk"], "Where to keep the clients' states; "
+                    "auto: on disk if all of them exceed 1 GiB.")  # fmt: skip
+
+
+def _define_evaluation_and_output() -> None:
+  positive = functools.partial(flags.DEFINE_integer, lower_bound=1)
+  positive("rounds_per_eval", 1, "Number of rounds between evaluations.")
+  positive("eval_examples", None, "Approximate number of test examples to evaluate on; the same ones every "
+           "time.")  # fmt: skip
+  positive("rounds_per_checkpoint", 50, "Number of rounds between checkpoints.")
+  positive("keep_checkpoints", 2, "Number of checkpoints to keep.")
+  flags.DEFINE_string("root_output_dir", "runs", "Folder that contains all run folders.")
+  flags.DEFINE_string(
+    "experiment_name", None, "Name of this run's folder; default: <task>_<algo>_<seed>."
+  )
+  flags.DEFINE_bool("restart", False, "Start a new run in a new folder if the name is taken.")
+  positive(
+    "profile",
+    None,
+    "Number of rounds to trace for TensorBoard's profiler, from the second round on.",
+  )
+  flags.DEFINE_bool("lean", False, "Write no TensorBoard files and export no models.")
+  flags.DEFINE_bool("quiet", False, "Show no progress bar.")
+
+
+def _define_task_options() -> None:
+  flags.DEFINE_integer(
+    "num_clients", None, "Number of clients to split the data over.", lower_bound=1
+  )
+  flags.DEFINE_float(
+    "alpha", None, "Concentration of the Dirichlet label split; 0 gives each client one class."
+  )
+  flags.DEFINE_string("model", None, "Which of the task's models to train.")
+  flags.DEFINE_enum("data", None, ["real", "synthetic"], "Use the real data set or generated data.")
+  flags.DEFINE_string("data_dir", None, "Folder of the data sets, with tff/ and tfds/ in it.")
+  flags.DEFINE_float("similarity", None, "Percentage of IID data in a sorted split.")
+  flags.DEFINE_string(
+    "partition", None, "How to split the data over clients, such as dirichlet:0.3."
+  )
+  flags.DEFINE_integer(
+    "max_examples_per_client", None, "Largest number of examples per client.", lower_bound=1
+  )
+  flags.DEFINE_bool("vocab_from_data", None, "Build the vocabulary from the training split.")
+
+
+def _define_uneven_clients() -> None:
+  flags.DEFINE_enum("participation", None, PATTERNS, "How each cohort is chosen; default: uniform.")
+  flags.DEFINE_string(
+    "availability", None, "Distribution of the fraction of each day in which a client is available."
+  )
+  flags.DEFINE_float(
+    "day", None, "Length of a day in rounds, or in virtual seconds with --async; default: 24."
+  )
+  flags.DEFINE_float(
+    "dropout_rate", 0.0, "Probability that a client downloads the model and never reports."
+  )
+  flags.DEFINE_string(
+    "client_steps_law", None, "Distribution of the clients' local steps, instead of epochs."
+  )
+  flags.DEFINE_string("client_speed", None, "Distribution of the clients' local steps per virtual second: "
+                      "lognormal(1, 0.5), uniform(1, 4), 2, or trace:FILE. Turns virtual time on; default "
+                      f"with --async: {CLIENT_SPEED}.")  # fmt: skip
+  flags.DEFINE_float("deadline", None, "Virtual seconds after which a round ignores clients that have not "
+                     "reported.")  # fmt: skip
+  flags.DEFINE_float("over_selection", None, "Factor ≥ 1 for the clients that a round selects; the first "
+                     "--clients_per_round to report are used.")  # fmt: skip
+  flags.DEFINE_bool("async", None, "Train asynchronously: the server steps whenever --clients_per_round "
+                    "updates have arrived. Default: on for autofed... algorithms.")  # fmt: skip
+  flags.DEFINE_integer("max_staleness", None, "With --async: largest number of versions that an update may "
+                       f"lag behind; default: {MAX_STALENESS}.", lower_bound=1)  # fmt: skip
+  flags.DEFINE_enum("stale", None, STALE_POLICIES, "With --async: drop updates that lag behind further "
+                    "(default), or block the server until they arrive.")  # fmt: skip
+  flags.DEFINE_string("think_time", None, "With --async: distribution of the virtual seconds that a client "
+                      "waits before it starts; default: 0.")  # fmt: skip
+
+
+def _define_diagnostics() -> None:
+  positive = functools.partial(flags.DEFINE_integer, lower_bound=1)
+  flags.DEFINE_list("diagnostics", [], f"Diagnostics to measure: {', '.join(DIAGNOSTICS)}.")
+  positive("diagnostics_period", 10, "Number of rounds between measurements.")
+  positive("diagnostics_clients", None, "Number of clients to average the full gradient over, drawn again "
+           "for every measurement; default: as many as in the cohort.")  # fmt: skip
+  positive("diagnostics_cohorts", 1, "Number of extra cohorts to draw for the variance.")
+  flags.DEFINE_enum("diagnostics_gradients", "batch", ["batch", "full"], "Gradients for drift and alpha: of "
+                    "each step's batch, or of all the client's data, as in the papers and at many times the "
+                    "cost.")  # fmt: skip

@@ -1,9 +1,7 @@
-"""`--from_config=FILE`: the flags that make a run again what a `config.json` says it was."""
+"""`--from_config=FILE`: the flags that repeat the run of a config.json."""
 
-import json
 import pathlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 from absl import flags
 
@@ -11,13 +9,14 @@ import tasks
 from experiments.cli import presets
 from experiments.cli.errors import UserError
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
+from experiments.runs import reader
 
-# What a run says of itself that is no flag of the next: a name of its own, and what lies in the details.
-NOT_TAKEN = ("experiment_name", "preset", "num_clients", "data")
+# Keys of config.json that are not copied: the new run has its own name, and the task's details hold the rest.
+NOT_COPIED = ("experiment_name", "preset", "num_clients", "data")
 
 
 def expand(argv: Sequence[str]) -> list[str]:
-  """A command line with the file's flags before what is typed, which wins."""
+  """Puts the file's flags before those of the command line, which override them."""
   typed = presets.normalise(argv[1:])
   given = presets.by_name(typed)
   if "from_config" not in given:
@@ -29,29 +28,43 @@ def expand(argv: Sequence[str]) -> list[str]:
 
 
 def read(path: pathlib.Path) -> list[str]:
-  """The flags of a file, `config.json` or the folder it is in, as `--name=value`."""
+  """The flags, as `--name=value`, of a config.json or of the run folder that contains it."""
   path = path / "config.json" if path.is_dir() else path
   try:
-    config = json.loads(path.read_text(encoding="utf-8"))
-    task, details, tuned = config["task"], config["task_details"], config["hyperparameters"]
-    name = config["experiment_name"]
-  except OSError as error:
-    raise UserError(f"--from_config={path} cannot be read: {error.strerror}.") from None
-  except (ValueError, KeyError, TypeError):
-    raise UserError(f"--from_config must name the config.json of a run; {path} is none.") from None
-  found = [f"--experiment_name={name}_again"]
+    config = reader.read_config(path)
+  except reader.UnusableRun as reason:
+    raise UserError(f"--from_config must name the config.json of a run; {path}: {reason}") from None
+  missing = [
+    name for name in ("experiment_name", "task_details", "hyperparameters") if name not in config
+  ]
+  if missing:
+    raise UserError(
+      f"--from_config must name the config.json of a run; {path} has no {missing[0]}."
+    )
+  found = [f"--experiment_name={config['experiment_name']}_again"]
   found += [
     f"--{key}={_text(value)}"
     for key, value in config.items()
-    if key in flags.FLAGS and key not in NOT_TAKEN and value is not None
+    if key in flags.FLAGS and key not in NOT_COPIED and value is not None
   ]
-  options = set(tasks.info(task).options) & set(details)
+  details = config["task_details"]
+  options = set(_known_options(config["task"]) or details) & set(details)
   found += _options(details, options, TASK_FLAGS, "task_set")
-  return found + _options(tuned, set(tuned), ALGORITHM_FLAGS, "set")
+  tuned = config["hyperparameters"]
+  return found + _options(tuned, tuned, ALGORITHM_FLAGS, "set")
 
 
-def _options(values: dict[str, Any], names: set[str], own: Sequence[str], flag: str) -> list[str]:
-  """Values by name: as a flag of its own where there is one, or else as `--set=name=value`."""
+def _known_options(task: str) -> Iterable[str]:
+  try:
+    return tasks.info(task).options
+  except ValueError:  # a task that no longer exists; the name of the task is checked later
+    return ()
+
+
+def _options(
+  values: Mapping[str, object], names: Iterable[str], own: Sequence[str], flag: str
+) -> list[str]:
+  """Values by name: as a flag where there is one of this name, or else as `--set=name=value`."""
   return [
     f"--{name}={_text(values[name])}" if name in own else f"--{flag}={name}={_text(values[name])}"
     for name in sorted(names)
@@ -59,5 +72,5 @@ def _options(values: dict[str, Any], names: set[str], own: Sequence[str], flag: 
   ]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
   return ",".join(map(str, value)) if isinstance(value, list) else str(value)

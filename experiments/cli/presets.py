@@ -1,10 +1,10 @@
-"""The presets, `presets/<paper>/<table or figure>/<task>_<algo>.flags`, and how they meet the command line.
+"""The presets: `experiments/presets/<paper>/<table or figure>/<task>_<algo>.flags`.
 
-A preset is an absl flagfile, so `--flagfile` takes it as well. Two kinds of comment mean something to sweeps:
+A preset is an absl flagfile, so `--flagfile` reads it too. Sweeps also read two kinds of comments:
 
-    # grid: client_learning_rate=0.1,0.05,0.01     what the paper searched; `feddyn:alpha=...` names the
-                                                   algorithm's, `task:alpha=...` the task's
-    # seeds: 1,2,3,4,5                             how many runs the paper averages
+    # grid: client_learning_rate=0.1,0.05,0.01     the values that the paper searched; `feddyn:alpha=...` is
+                                                   the algorithm's alpha, `task:alpha=...` the task's
+    # seeds: 1,2,3,4,5                             the seeds of the runs that the paper averages
 """
 
 import pathlib
@@ -15,14 +15,14 @@ from experiments.cli import scale
 from experiments.cli.errors import UserError, suggestions
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "presets"
-# Flags that may be given several times, once for each name: `--set=beta=0.9`.
+# Flags that can be given once for each name, as in `--set=beta=0.9`.
 BY_NAME = ("set", "task_set")
-# Of these a run takes one; the one that is typed displaces the preset's.
+# A run takes one of these; one on the command line replaces the preset's.
 EXCLUSIVE = ("client_epochs_per_round", "client_steps_per_round", "client_steps_law")
 
 
 class Preset(NamedTuple):
-  """What a file says: flags as `--name=value`, grids as `name=value,value`, seeds."""
+  """A preset's flags as `--name=value`, its grids as `name=value,value`, and its seeds."""
 
   name: str
   flags: list[str]
@@ -31,7 +31,7 @@ class Preset(NamedTuple):
 
 
 def names(prefix: str = "") -> list[str]:
-  """The presets with this name or in this folder of them: all for the empty prefix."""
+  """The presets with this name or in this folder; all presets for the empty prefix."""
   found = sorted(
     path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.flags")
   )
@@ -41,7 +41,7 @@ def names(prefix: str = "") -> list[str]:
     folders = {parent for name in found for parent in _parents(name)}
     hint = suggestions(prefix, [*found, *folders])
     raise UserError(
-      f"there is no preset {prefix!r}{hint}; they are the .flags files in experiments/presets."
+      f"there is no preset {prefix!r}{hint}; the presets are the .flags files in experiments/presets."
     )
   return chosen
 
@@ -52,13 +52,13 @@ def read(name: str) -> list[str]:
 
 
 def load(name: str) -> Preset:
-  """Reads one preset; raises `UserError` if there is none of this name, or it is broken."""
+  """Reads one preset; raises `UserError` if it does not exist or has an invalid line."""
   chosen = names(name)
   name = name.strip("/").removesuffix(".flags")
   if chosen != [name]:
     raise UserError(
-      f"--preset must name one file for a run, such as {chosen[0]}; {name!r} is a folder of "
-      f"{len(chosen)}, for sweep.py."
+      f"--preset must name one preset, such as {chosen[0]}; {name!r} is a folder of {len(chosen)}, which "
+      "sweep.py runs."
     )
   preset = Preset(name, [], [], [])
   text = (FOLDER / f"{name}.flags").read_text(encoding="utf-8")
@@ -68,12 +68,12 @@ def load(name: str) -> Preset:
 
 
 def by_name(flags: Iterable[str]) -> dict[str, str]:
-  """Values of `--name=value` by name; of a flag that is given again, the last."""
+  """The values of `--name=value` flags by name; the last one wins."""
   return dict(flag.removeprefix("--").partition("=")[::2] for flag in flags)
 
 
 def expand(argv: Sequence[str]) -> list[str]:
-  """A command line with its preset's flags before what is typed, which wins; `--scale` shrinks them."""
+  """Puts the preset's flags, reduced by `--scale`, before those of the command line, which override them."""
   typed = normalise(argv[1:])
   given = by_name(typed)
   if "preset" not in given:
@@ -82,7 +82,7 @@ def expand(argv: Sequence[str]) -> list[str]:
 
 
 def scaled(flags: Iterable[str], factor: str | None) -> list[str]:
-  """Flags with their rounds and cohort shrunk, by a factor as it was typed."""
+  """Flags with their rounds, cohort and test examples reduced; the factor is the text of `--scale`."""
   if factor is None:
     return list(flags)
   try:
@@ -93,13 +93,13 @@ def scaled(flags: Iterable[str], factor: str | None) -> list[str]:
 
 
 def merge(flags: Iterable[str], overriding: Sequence[str]) -> list[str]:
-  """Both, without those of the first that the second replaces; all are `--name=value`."""
+  """Both lists of `--name=value` flags, without those of the first that the second overrides."""
   replaced = {key for flag in overriding for key in _keys(flag)}
   return [flag for flag in flags if _keys(flag)[0] not in replaced] + list(overriding)
 
 
 def normalise(words: Iterable[str]) -> list[str]:
-  """Flags as `--name=value`, however they were typed (`-name value`); other words stay."""
+  """Rewrites flags such as `-name value` as `--name=value`; other words stay."""
   found: list[str] = []
   waiting = False
   for word in words:
@@ -115,7 +115,7 @@ def normalise(words: Iterable[str]) -> list[str]:
 
 
 def _keys(flag: str) -> tuple[str, ...]:
-  """What a flag sets: its name, or `set.beta`; then what it excludes."""
+  """What a flag sets, its name or `set.beta`; then the flags that it excludes."""
   name, _, value = flag.removeprefix("--").partition("=")
   if name in BY_NAME:
     return (f"{name}.{value.partition('=')[0]}",)

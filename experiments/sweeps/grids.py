@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 from absl import flags
 
 import tasks
-from experiments.cli import errors
+from experiments.cli import assignments, errors
 from experiments.cli import flags as cli_flags
 from experiments.cli.errors import UserError
-from experiments.cli.flags import ALGORITHM_FLAGS, STAND_INS, TASK_FLAGS
-from tff_momentum.registry import ALGORITHMS
+from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 
 # The scope of a task's option, for a name that is also a hyperparameter of the algorithm.
 TASK = "task"
@@ -75,7 +74,7 @@ def flag_of(grid: Grid, task: str, algo: str) -> str | None:
   Raises:
     UserError: if the grid's scope is this task or algorithm, and it has no such name.
   """
-  options, settable = tasks.info(task).options, hyperparameters(algo)
+  options, settable = tasks.info(task).options, assignments.settable(algo)
   if grid.scope not in (None, TASK, algo):
     return None
   if grid.scope == TASK:
@@ -98,12 +97,6 @@ def flag_of(grid: Grid, task: str, algo: str) -> str | None:
   return f"--{grid.name}=" if grid.name in run_flags() else None
 
 
-def hyperparameters(algo: str) -> dict[str, object]:
-  """The hyperparameters of an algorithm that users set, each with its default or `REQUIRED`."""
-  defaults = ALGORITHMS[algo].hyperparameters
-  return {name: default for name, default in defaults.items() if name not in STAND_INS}
-
-
 def run_flags() -> list[str]:
   """The flags of `run.py` that a grid may vary for any task and algorithm."""
   defined = flags.FLAGS.flags_by_module_dict()[cli_flags.__name__]
@@ -120,7 +113,7 @@ def check_used(grids: Sequence[Grid], pairs: Iterable[tuple[str, str]]) -> None:
       if grid.scope not in (None, TASK):
         raise UserError(f"--grid {grid} is for {grid.scope}, which is not in the sweep; it has "
                         f"{', '.join(algos)}.")  # fmt: skip
-      known = {name for algo in algos for name in hyperparameters(algo)}
+      known = {name for algo in algos for name in assignments.settable(algo)}
       raise errors.unknown_name(
         f"the sweep of {', '.join(algos)}", grid.name, {*known, *run_flags()}
       )

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import tasks
 from experiments.cli import presets
+from experiments.cli.assignments import settable
 from experiments.cli.errors import UserError, unknown_name
-from experiments.sweeps.grids import Grid, flag_of, hyperparameters
+from experiments.sweeps.grids import Grid, flag_of
 from tff_momentum.registry import REQUIRED
 
 LONGEST_NAME = 120
@@ -111,7 +112,7 @@ def _check_complete(space: SearchSpace, flags: Sequence[str]) -> None:
   """Raises `UserError` for unknown and for missing hyperparameters and options."""
   plain = {flag.removeprefix("--").partition("=")[0] for flag in flags}
   for which, what, known in (
-    ("set", f"the algorithm {space.algo}", hyperparameters(space.algo)),
+    ("set", f"the algorithm {space.algo}", settable(space.algo)),
     ("task_set", f"the task {space.task}", tasks.info(space.task).options),
   ):
     given = [flag.split("=")[1] for flag in flags if flag.startswith(f"--{which}=")]

@@ -88,18 +88,6 @@ def help_text() -> str:
   return "\n".join(f"  --{flag.name:24} {flag.help}" for flag in defined)
 
 
-def parse(argv: Sequence[str]) -> None:
-  """Parses the flags; raises `UserError` if they are invalid."""
-  try:
-    rest = FLAGS(list(argv))
-  except flags.UnrecognizedFlagError as error:
-    raise UserError(f"there is no flag --{error.flagname}; --help shows all.") from None
-  except flags.Error as error:
-    raise UserError(" ".join(str(error).replace("flag ", "").split()) + ".") from None
-  if len(rest) > 1:
-    raise UserError(f"expected flags as --name=value; found {rest[1]!r}.")
-
-
 def from_flags() -> SweepConfig:
   """The configuration that the flags describe, with every name checked."""
   if "restart" in FLAGS and FLAGS["restart"].value:

@@ -1,30 +1,45 @@
-"""Which labels clients hold: counted for some clients, and drawn."""
+"""Counts and plots the labels that clients hold."""
 
 import pathlib
 import time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+  import tensorflow as tf
+
+  from tasks.task import Task
 
 SHOWN_CLIENTS = 30
 
 
 class Labels(NamedTuple):
-  """What some clients hold: how many examples each, and how often each label, a row for a client."""
+  """The labels of some clients.
+
+  Attributes:
+    sizes: the number of examples of each client.
+    table: the number of times that each client (row) has each label (column).
+  """
 
   sizes: np.ndarray
   table: np.ndarray
 
   @property
   def skew(self) -> float:
-    """How far clients are from the mean of all: 0, all alike; 1, nothing in common."""
+    """How much clients differ from the mean of all: 0 if all are alike, 1 if they share no label."""
     shares = self.table / np.maximum(self.table.sum(1, keepdims=True), 1)
     overall = self.table.sum(0) / max(self.table.sum(), 1)
     return float(np.abs(shares - overall).sum(1).mean() / 2)
 
 
-def count(task: Any, seconds: float = float("inf")) -> Labels:
-  """Reads some clients, always the same ones; fewer of them if that takes longer than so many seconds."""
+def count(task: "Task", seconds: float = float("inf")) -> Labels:
+  """Reads some clients, always the same ones.
+
+  Args:
+    task: the task.
+    seconds: stop after this much time, with fewer clients.
+  """
   some = np.sort(np.random.default_rng(0).permutation(len(task.clients))[:SHOWN_CLIENTS])
   found, deadline = [], time.monotonic() + seconds
   for i in some:
@@ -37,8 +52,8 @@ def count(task: Any, seconds: float = float("inf")) -> Labels:
   return Labels(np.array([size for size, _ in found]), table)
 
 
-def plot(task: Any, labels: Labels, path: str | pathlib.Path) -> None:
-  """Draws the label distribution, a bar for each client; the twenty most frequent labels in colour."""
+def plot(task: "Task", labels: Labels, path: str | pathlib.Path) -> None:
+  """Plots the labels as one bar per client; the twenty most frequent labels have colours of their own."""
   import matplotlib
 
   matplotlib.use("Agg")
@@ -65,12 +80,14 @@ def plot(task: Any, labels: Labels, path: str | pathlib.Path) -> None:
   pyplot.close(figure)
 
 
-def _of_client(dataset: Any) -> tuple[int, np.ndarray]:
-  """How many examples, and how often each label: classes, tokens, tags, or tenths of a target."""
+def _of_client(dataset: "tf.data.Dataset") -> tuple[int, np.ndarray]:
+  """The number of examples and the count of each label: classes, tokens, tags, or bins of a target."""
   labels = np.concatenate([y.numpy() for _, y in dataset])
   if labels.dtype.kind in "iu":
     return len(labels), np.bincount(labels[labels > 0] if labels.ndim > 1 else labels)
   if labels.shape[-1] > 1:
     tags = np.isin(labels, (0, 1)).all()
-    return len(labels), labels.sum(0) if tags else np.zeros(0)  # a picture to rebuild is no label
+    return len(labels), labels.sum(0) if tags else np.zeros(
+      0
+    )  # an image to reconstruct is not a label
   return len(labels), np.histogram(labels, bins=10, range=(-2.5, 2.5))[0]

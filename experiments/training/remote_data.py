@@ -4,7 +4,6 @@ import ast
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -14,15 +13,22 @@ from tff_momentum.runtime import DataReference, source
 
 
 def load(name: str, seed: int, options: str) -> Task:
-  """Loads a task where its clients train; `options` is the literal of a dictionary."""
-  return tasks.loader(name)(seed=seed, **ast.literal_eval(options))
+  """Loads a task in the process where its clients train; `options` is a dictionary as a Python literal."""
+  return tasks.load(name, seed=seed, **ast.literal_eval(options))
 
 
-def by_reference(task: Task, name: str, seed: int, options: Mapping[str, Any]) -> Task:
-  """Returns `task`, made by the loader `name` with these options, with references for data sets."""
+def by_reference(task: Task, name: str, seed: int, options: Mapping[str, object]) -> Task:
+  """The same task with references in place of data sets.
+
+  Args:
+    task: the task.
+    name: its name.
+    seed: the seed that it was loaded with.
+    options: the options that it was loaded with.
+  """
   options = dict(options)
   if "data_dir" in options:  # other processes may have another working directory
-    options["data_dir"] = os.path.abspath(options["data_dir"])
+    options["data_dir"] = os.path.abspath(str(options["data_dir"]))
   where = source(
     "experiments.training.remote_data:load", name=name, seed=seed, options=repr(options)
   )

@@ -56,7 +56,7 @@ def test_the_slurm_script_trains_on_two_nodes(tmp_path):
       os.killpg(job.pid, signal.SIGTERM)  # as Slurm ends a job's steps with it
   text = (tmp_path / "log").read_text()
   assert code == 0, text[-3000:]
-  assert "Final evaluation after 2 rounds" in text
+  assert "Finished 2 rounds" in text
 
 
 def test_the_slurm_script_is_a_shell_script():

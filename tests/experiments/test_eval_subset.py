@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from experiments.cli.run_config import eval_examples
 from experiments.training import eval_subset, export
 from tasks import digits
 from tasks.data.batches import ordered_batches
@@ -41,20 +42,16 @@ def test_data_of_unknown_length_is_cut_off():
   assert len(rows(eval_subset.part_of(endless, 100)(256))) == 100
 
 
-def asked(examples=None, scale=None):
-  return types.SimpleNamespace(eval_examples=examples, scale=scale)
-
-
 def test_how_many_are_asked_for():
   task = types.SimpleNamespace(evaluation=evaluation(40_000))
-  assert eval_subset.resolve(asked(), task) is None
-  assert eval_subset.resolve(asked(300), task) == 300
-  assert eval_subset.resolve(asked(40_000), task) is None
-  assert eval_subset.resolve(asked(scale=0.5), task) == 20_000
-  assert eval_subset.resolve(asked(scale=0.01), task) == 1000
-  assert eval_subset.resolve(asked(300, scale=0.01), task) == 300
+  assert eval_examples(task, None, None) is None
+  assert eval_examples(task, 300, None) == 300
+  assert eval_examples(task, 40_000, None) is None
+  assert eval_examples(task, None, 0.5) == 20_000
+  assert eval_examples(task, None, 0.01) == 1000
+  assert eval_examples(task, 300, 0.01) == 300
   small = types.SimpleNamespace(evaluation=evaluation(360))
-  assert eval_subset.resolve(asked(scale=0.01), small) is None
+  assert eval_examples(small, None, 0.01) is None
 
 
 def test_a_task_stays_what_it_is_but_for_its_test():

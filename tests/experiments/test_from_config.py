@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from experiments.cli import flags as settings
+from experiments.cli import flags as cli_flags
 from experiments.cli import from_config
 from experiments.cli.errors import UserError
 from tests import ROOT
@@ -27,7 +27,7 @@ def _flags():
   from absl import flags
 
   if "task" not in flags.FLAGS:
-    settings.define_flags()
+    cli_flags.define_flags()
 
 
 def test_a_configuration_becomes_flags_and_what_is_typed_wins(tmp_path):

@@ -22,8 +22,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import tasks
-from experiments.cli import errors, presets
-from experiments.cli import flags as settings
+from experiments.cli import errors, presets, run_request
+from experiments.cli import flags as cli_flags
 from experiments.reports import comparison, writer
 from experiments.runs import folder as output
 from experiments.runs import reader
@@ -86,12 +86,12 @@ VALUE = st.one_of(NUMBER, CALL, TEXT)
 @pytest.fixture(scope="module", autouse=True)
 def defined_flags():
   if "task" not in flags.FLAGS:
-    settings.define_flags()
+    cli_flags.define_flags()
 
 
 FLAG_NAMES = [
-  *settings.TASK_FLAGS,
-  *settings.ALGORITHM_FLAGS,
+  *cli_flags.TASK_FLAGS,
+  *cli_flags.ALGORITHM_FLAGS,
   *("task", "algo", "set", "task_set", "preset", "scale", "seed", "total_rounds", "compression"),
   *("experiment_name", "root_output_dir", "devices", "restart", "client_steps_per_round"),
 ]
@@ -114,7 +114,8 @@ def test_command_lines(arguments):
   with contextlib.redirect_stderr(io.StringIO()):
     try:
       with only(errors.UserError):
-        settings.parse(presets.expand(["run.py", *arguments]))
+        cli_flags.parse(presets.expand(["run.py", *arguments]))
+        run_request.from_flags(flags.FLAGS)
     finally:
       flags.FLAGS.unparse_flags()
       for name in flags.FLAGS:

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import tasks
-from experiments.cli import flags as settings
-from experiments.cli import presets, scale
+from experiments.cli import assignments, presets, scale
+from experiments.cli import flags as cli_flags
 from experiments.cli.errors import UserError
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 from experiments.sweeps import grids
@@ -54,7 +54,7 @@ def flags_of_runs():
   from absl import flags
 
   if "task" not in flags.FLAGS:
-    settings.define_flags()
+    cli_flags.define_flags()
   return flags.FLAGS
 
 
@@ -77,7 +77,7 @@ def test_files_are_named_by_task_and_algorithm_and_cite_their_source():
 
 @pytest.mark.parametrize("folder", sorted({name.rpartition("/")[0] for name in NAMES}))
 def test_presets_name_what_exists_and_give_values_that_builders_take(folder, flags_of_runs):
-  from experiments.training import experiment
+  from experiments.training import build
 
   for name in presets.names(folder):
     flags = given(name)
@@ -86,7 +86,8 @@ def test_presets_name_what_exists_and_give_values_that_builders_take(folder, fla
     assert algo in ALGORITHMS, name
     assert set(flags) <= {*flags_of_runs, "set", "task_set"}, name
     plain = {key: flags[key] for key in ALGORITHM_FLAGS if key in flags}
-    experiment.hyperparameters(algo, {**plain, **flags["set"]})  # names, and values by building
+    found = assignments.hyperparameters(algo, {**plain, **flags["set"]})  # checks the names
+    build.check_values(algo, found)
     assert "client_steps_per_round" not in flags or "client_epochs_per_round" not in flags, name
     options = {*flags["task_set"], *(key for key in flags if key in TASK_FLAGS)}
     assert options <= task_options(task), name
@@ -96,7 +97,7 @@ def test_presets_name_what_exists_and_give_values_that_builders_take(folder, fla
 def test_grids_of_presets_name_hyperparameters_and_hold_values_that_builders_take(
   folder, flags_of_runs
 ):
-  from experiments.training import experiment
+  from experiments.training import build
 
   for name in presets.names(folder):
     flags = given(name)
@@ -106,7 +107,8 @@ def test_grids_of_presets_name_hyperparameters_and_hold_values_that_builders_tak
       assert flag is not None, (name, text)
       if flag.startswith("--set=") or grid.name in ALGORITHM_FLAGS:
         for value in grid.values:
-          experiment.hyperparameters(flags["algo"], {**flags["set"], grid.name: value})
+          point = {**flags["set"], grid.name: value}
+          build.check_values(flags["algo"], assignments.hyperparameters(flags["algo"], point))
 
 
 # The preset and the command line.

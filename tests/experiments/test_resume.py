@@ -115,12 +115,12 @@ def test_ctrl_c_ends_the_round_and_says_how_to_go_on(tmp_path):
   endless = [*arguments, "--total_rounds=1000000"]
   code, output = start_and_stop(tmp_path, "one", *endless, rows=2, with_signal=signal.SIGINT)
   assert code == 130
-  assert "run the same command again" in output
+  assert "run the same command to resume" in output
   assert "Traceback" not in output
   stopped = finished_rounds(tmp_path / "one")
   assert stopped >= 2
   more = [*arguments, f"--total_rounds={stopped + 5}"]
-  assert f"Final evaluation after {stopped + 5} rounds" in run(tmp_path, "one", *more).output
+  assert f"Finished {stopped + 5} rounds" in run(tmp_path, "one", *more).output
   assert [int(row["round"]) for row in rows(tmp_path / "one")] == list(range(1, stopped + 6))
 
   # The same command once more has nothing to do; another configuration is refused by name.

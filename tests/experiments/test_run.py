@@ -91,16 +91,16 @@ def test_wrong_values_are_one_sentence_before_anything_is_trained(tmp_path):
 import json, sys, io, contextlib
 sys.path.insert(0, ".")
 from absl import flags
-from experiments.cli import errors
-from experiments.cli import flags as settings
+from experiments.cli import errors, run_request
+from experiments.cli import flags as cli_flags
 from experiments.training import experiment
-settings.define_flags()
+cli_flags.define_flags()
 for name, arguments in json.load(sys.stdin).items():
   flags.FLAGS.unparse_flags()
   for flag in flags.FLAGS: flags.FLAGS[flag].unparse()
   try:
-    settings.parse(["run.py", "--task=digits", *arguments])
-    experiment.run(flags.FLAGS)
+    cli_flags.parse(["run.py", "--task=digits", *arguments])
+    experiment.run(run_request.from_flags(flags.FLAGS))
     print(json.dumps([name, "ran"]))
   except errors.UserError as error:
     print(json.dumps([name, str(error)]))
@@ -131,7 +131,7 @@ def test_a_complete_run(tmp_path):
                "--set", "option=I", f"--root_output_dir={tmp_path}", "--experiment_name=one"]  # fmt: skip
   result = run(*arguments)
   assert result.returncode == 0, result.stderr
-  assert "Final evaluation after 12 rounds" in result.stdout
+  assert "Finished 12 rounds. Final accuracy 0." in result.stdout
   folder = tmp_path / "one"
   config = json.loads((folder / "config.json").read_text())
   assert config["hyperparameters"]["option"] == "I"

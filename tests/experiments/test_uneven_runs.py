@@ -35,13 +35,14 @@ MANY = """
 import json, sys
 sys.path.insert(0, ".")
 from absl import flags
-from experiments.cli import errors
-from experiments.cli import flags as settings
-settings.define_flags()
+from experiments.cli import errors, run_request
+from experiments.cli import flags as cli_flags
+cli_flags.define_flags()
 for name, arguments in json.load(sys.stdin).items():
   for flag in flags.FLAGS: flags.FLAGS[flag].unparse()
   try:
-    settings.parse(["run.py", "--task=digits", *arguments])
+    cli_flags.parse(["run.py", "--task=digits", *arguments])
+    request = run_request.from_flags(flags.FLAGS)
     TRAIN
     print(json.dumps([name, "fine"]))
   except errors.UserError as error:
@@ -51,7 +52,7 @@ for name, arguments in json.load(sys.stdin).items():
 
 def answers_to(commands, *, train):
   """What command lines are answered with, if any are wrong, from one process."""
-  action = "from experiments.training import experiment; experiment.run(flags.FLAGS)"
+  action = "from experiments.training import experiment; experiment.run(request)"
   code = MANY.replace("TRAIN", action if train else "assert 'tensorflow' not in sys.modules")
   result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, input=json.dumps(commands),
                           capture_output=True, text=True)  # fmt: skip

@@ -25,8 +25,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from absl import flags
 
 import tasks
-from experiments.cli import flags as settings
-from experiments.cli import presets
+from experiments.cli import flags as cli_flags
+from experiments.cli import presets, run_request
 
 # From cheap to dear.
 COST = ("quadratic", "concrete", "sent140", "fashion_mnist", "emnist_sorted", "cifar10_two_class",
@@ -74,7 +74,7 @@ def run_name(name: str) -> str:
 
 def start(folder: str, names: list[str]) -> None:
   """Starts them in this process; a line, and a row of the table, for each that ended well."""
-  settings.define_flags()
+  cli_flags.define_flags()
   from experiments.training import experiment
 
   tasks.loader = shared(tasks.loader)  # type: ignore[assignment]
@@ -84,8 +84,8 @@ def start(folder: str, names: list[str]) -> None:
       flags.FLAGS[flag].unparse()
     # The model that is exported is the task's, so one export is enough.
     lean = name != names[0] or kind(name)[1:] in TOO_SLOW
-    settings.parse(presets.expand(arguments(name, folder, lean)))
-    assert experiment.run(flags.FLAGS) == 0
+    cli_flags.parse(presets.expand(arguments(name, folder, lean)))
+    assert experiment.run(run_request.from_flags(flags.FLAGS)) == 0
     for part in HEAVY:
       shutil.rmtree(pathlib.Path(folder, run_name(name), part), ignore_errors=True)
     gc.collect()

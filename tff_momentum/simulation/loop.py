@@ -9,7 +9,7 @@ Each round yields a row of numbers under the names of `metrics.csv`: `train/loss
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple, NotRequired, Required, TypedDict, Unpack
 
 import numpy as np
@@ -161,7 +161,7 @@ def rounds(
   store: ClientStore | None = None,
   state: ProcessState | None = None,
   measure: RoundMeasure | None = None,
-) -> Iterator[Round]:
+) -> Generator[Round, None, None]:
   """Trains round by round, for code that does something of its own after each round.
 
   Args:

@@ -1,0 +1,168 @@
+"""Every value of a run, resolved: made once, after the task is loaded, and the same until the run ends.
+
+`config.json` is written from it; `experiments/runs/reader.py` reads it back.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli import scale
+from experiments.cli.diagnostics import DiagnosticsOptions
+from experiments.cli.run_request import OutputOptions, RunRequest, RuntimeOptions
+from experiments.cli.uneven_clients import UnevenClients
+from experiments.runs.versions import versions
+from tff_momentum.registry import ALGORITHMS
+
+if TYPE_CHECKING:
+  from tasks.task import Task
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunConfig:
+  """The configuration of a run.
+
+  Attributes:
+    task: the name of the task.
+    algo: the name of the algorithm.
+    experiment_name: the name of the run's folder.
+    preset: the preset that the flags came from.
+    scale: the factor by which rounds, cohort and test data were reduced; None for full size.
+    seed: the seed of everything random.
+    total_rounds: the number of rounds.
+    clients_per_round: the number of clients in a cohort.
+    client_epochs_per_round: passes over a client's data; None if steps are given.
+    client_steps_per_round: local steps; None if epochs are given.
+    client_batch_size: examples in a local step's batch.
+    weight_decay: λ of the weight decay.
+    compression: of the uploads, as in "qsgd:4"; None for none.
+    non_finite: what happens to updates that are not finite: "reject", "zero" or "fatal".
+    num_clients: the number of training clients.
+    uneven: how clients differ.
+    diagnostics: what is measured besides.
+    rounds_per_eval: number of rounds between evaluations.
+    eval_examples: number of test examples to evaluate on; None for all.
+    runtime: where computations run.
+    data: "embedded", "real" or "synthetic".
+    hyperparameters: the client learning rate and the hyperparameters that were given.
+    task_details: what the task says of itself.
+    versions: of Python, packages and this repository.
+    output: what the run writes and shows; not in config.json.
+  """
+
+  task: str
+  algo: str
+  experiment_name: str
+  preset: str | None
+  scale: float | None
+  seed: int
+  total_rounds: int
+  clients_per_round: int
+  client_epochs_per_round: int | None
+  client_steps_per_round: int | None
+  client_batch_size: int
+  weight_decay: float
+  compression: str | None
+  non_finite: str
+  num_clients: int
+  uneven: UnevenClients
+  diagnostics: DiagnosticsOptions
+  rounds_per_eval: int
+  eval_examples: int | None
+  runtime: RuntimeOptions
+  data: str
+  hyperparameters: Mapping[str, object]
+  task_details: Mapping[str, object]
+  versions: Mapping[str, str]
+  output: OutputOptions
+
+  def as_json(self) -> dict[str, Any]:
+    """The values for config.json, under the names of their flags."""
+    return {
+      "task": self.task,
+      "algo": self.algo,
+      "experiment_name": self.experiment_name,
+      "preset": self.preset,
+      "scale": self.scale,
+      "seed": self.seed,
+      "total_rounds": self.total_rounds,
+      "clients_per_round": self.clients_per_round,
+      "client_epochs_per_round": self.client_epochs_per_round,
+      "client_steps_per_round": self.client_steps_per_round,
+      "client_batch_size": self.client_batch_size,
+      "weight_decay": self.weight_decay,
+      "compression": self.compression,
+      "non_finite": self.non_finite,
+      "num_clients": self.num_clients,
+      **self.uneven.as_json(),
+      **self.diagnostics.as_json(),
+      "rounds_per_eval": self.rounds_per_eval,
+      "eval_examples": self.eval_examples,
+      "runtime": self.runtime.name,
+      "devices": self.runtime.devices,
+      "max_clients_in_flight": self.runtime.max_clients_in_flight,
+      "data": self.data,
+      "hyperparameters": dict(self.hyperparameters),
+      "task_details": dict(self.task_details),
+      "versions": dict(self.versions),
+    }
+
+
+def resolve(request: RunRequest, task: "Task") -> RunConfig:
+  """Resolves what a command line asks for: the task's defaults take the place of what was not given."""
+  defaults = task.defaults
+  epochs = request.client_epochs_per_round or defaults.client_epochs_per_round
+  fixed_steps = request.client_steps_per_round or request.uneven.client_steps_law
+  rates = {"client_learning_rate": defaults.client_learning_rate}
+  takes_rate = "client_learning_rate" in ALGORITHMS[request.algo].hyperparameters
+  return RunConfig(
+    task=request.task,
+    algo=request.algo,
+    experiment_name=request.experiment_name or f"{request.task}_{request.algo}_{request.seed}",
+    preset=request.preset,
+    scale=request.scale,
+    seed=request.seed,
+    total_rounds=request.total_rounds
+    or scale.shrink("total_rounds", defaults.total_rounds, request.scale),
+    clients_per_round=request.clients_per_round
+    or min(
+      scale.shrink("clients_per_round", defaults.clients_per_round, request.scale),
+      len(task.clients),
+    ),
+    client_epochs_per_round=None if fixed_steps else epochs,
+    client_steps_per_round=request.client_steps_per_round,
+    client_batch_size=request.client_batch_size or defaults.client_batch_size,
+    weight_decay=request.weight_decay,
+    compression=request.compression,
+    non_finite=request.non_finite,
+    num_clients=len(task.clients),
+    uneven=request.uneven,
+    diagnostics=request.diagnostics,
+    rounds_per_eval=request.rounds_per_eval,
+    eval_examples=eval_examples(task, request.eval_examples, request.scale),
+    runtime=request.runtime,
+    data=task.data,
+    hyperparameters={**(rates if takes_rate else {}), **request.hyperparameters},
+    task_details=dict(task.details),
+    versions=versions(),
+    output=request.output,
+  )
+
+
+def eval_examples(task: "Task", asked: int | None, factor: float | None) -> int | None:
+  """The number of test examples to evaluate on; None for all.
+
+  Args:
+    task: the task.
+    asked: the number that the flags ask for.
+    factor: `--scale`, which reduces the test data if no number is given.
+  """
+  if asked is None and factor is None:
+    return None
+  available = int(task.evaluation(1).cardinality())  # negative if unknown
+  wanted = asked or (
+    scale.shrink("eval_examples", available, factor)
+    if available >= 0
+    else scale.AT_LEAST["eval_examples"]
+  )
+  return None if 0 <= available <= wanted else wanted

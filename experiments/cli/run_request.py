@@ -1,0 +1,151 @@
+"""What a command line asks for: every flag of a run, typed and checked, before anything heavy is imported.
+
+Values that only the task can supply, such as its default number of rounds, are None here; `run_config`
+resolves them once the task is loaded.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+from absl import flags
+
+import tasks
+from experiments.cli import assignments, diagnostics, scale, uneven_clients
+from experiments.cli.diagnostics import DiagnosticsOptions
+from experiments.cli.errors import UserError, check_name
+from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
+from experiments.cli.uneven_clients import UnevenClients
+from tff_momentum.registry import ALGORITHMS
+
+
+@dataclasses.dataclass(frozen=True)
+class RuntimeOptions:
+  """Where TFF computations run, as `tff_momentum.runtime.set_execution_context` takes it."""
+
+  name: str = "inprocess"
+  devices: str = "auto"
+  max_clients_in_flight: int | None = None
+  ray_address: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputOptions:
+  """What a run writes and shows. None of it affects the results, and none of it is in config.json.
+
+  Attributes:
+    root: the folder that contains all run folders.
+    restart: take a new folder if the name is taken.
+    rounds_per_checkpoint: number of rounds between checkpoints.
+    keep_checkpoints: number of checkpoints to keep.
+    client_states: where to keep the clients' states: "memory", "disk" or "auto".
+    stop_on_divergence: whether to stop when the loss is no longer finite.
+    profile: number of rounds to trace, None for none.
+    lean: write no TensorBoard files and export no models.
+    quiet: show no progress bar.
+  """
+
+  root: str = "runs"
+  restart: bool = False
+  rounds_per_checkpoint: int = 50
+  keep_checkpoints: int = 2
+  client_states: str = "auto"
+  stop_on_divergence: bool = True
+  profile: int | None = None
+  lean: bool = False
+  quiet: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunRequest:
+  """The flags of a run; None means the task's default.
+
+  Attributes:
+    hyperparameters: the hyperparameters that were given, by name.
+    task_options: the options of the task that were given, by name.
+  The others are those of `run_config.RunConfig`.
+  """
+
+  task: str
+  algo: str
+  experiment_name: str | None
+  preset: str | None
+  scale: float | None
+  seed: int
+  total_rounds: int | None
+  clients_per_round: int | None
+  client_epochs_per_round: int | None
+  client_steps_per_round: int | None
+  client_batch_size: int | None
+  weight_decay: float
+  compression: str | None
+  non_finite: str
+  uneven: UnevenClients
+  diagnostics: DiagnosticsOptions
+  rounds_per_eval: int
+  eval_examples: int | None
+  runtime: RuntimeOptions
+  output: OutputOptions
+  hyperparameters: Mapping[str, object]
+  task_options: Mapping[str, object]
+
+
+def from_flags(given: flags.FlagValues) -> RunRequest:
+  """Reads the parsed flags; raises `UserError` for unknown names and values that do not fit together."""
+  check_name("--task", given.task, tasks.TASKS, prefixes=(tasks.TFDS_PREFIX,))
+  check_name("--algo", given.algo, ALGORITHMS)
+  sets = assignments.read_assignments("set", given["set"].value)
+  task_sets = assignments.read_assignments("task_set", given.task_set)
+  if given.client_steps_per_round and given.client_epochs_per_round:
+    raise UserError("--client_steps_per_round and --client_epochs_per_round exclude each other; "
+                    "give one of them.")  # fmt: skip
+  if given.scale is not None:
+    scale.check(given.scale)
+  uneven = uneven_clients.from_flags(given)
+  measured = diagnostics.from_flags(given)
+  rates = _given(given, ALGORITHM_FLAGS)
+  for name in sets:
+    if name in rates:
+      raise UserError(f"{name} is given twice, as a flag and with --set; give it once.")
+  return RunRequest(
+    task=given.task,
+    algo=given.algo,
+    experiment_name=given.experiment_name,
+    preset=given.preset,
+    scale=given.scale,
+    seed=given.seed,
+    total_rounds=given.total_rounds,
+    clients_per_round=given.clients_per_round,
+    client_epochs_per_round=given.client_epochs_per_round,
+    client_steps_per_round=given.client_steps_per_round,
+    client_batch_size=given.client_batch_size,
+    weight_decay=given.weight_decay,
+    compression=given.compression,
+    non_finite=given.non_finite,
+    uneven=uneven,
+    diagnostics=measured,
+    rounds_per_eval=given.rounds_per_eval,
+    eval_examples=given.eval_examples,
+    runtime=RuntimeOptions(
+      name=given.runtime,
+      devices=given.devices,
+      max_clients_in_flight=given.max_clients_in_flight,
+      ray_address=given.ray_address,
+    ),
+    output=OutputOptions(
+      root=given.root_output_dir,
+      restart=given.restart,
+      rounds_per_checkpoint=given.rounds_per_checkpoint,
+      keep_checkpoints=given.keep_checkpoints,
+      client_states=given.client_states,
+      stop_on_divergence=given.stop_on_divergence,
+      profile=given.profile,
+      lean=given.lean,
+      quiet=given.quiet,
+    ),
+    hyperparameters=assignments.hyperparameters(given.algo, {**rates, **sets}),
+    task_options=assignments.task_options(given.task, _given(given, TASK_FLAGS), task_sets),
+  )
+
+
+def _given(given: flags.FlagValues, names: tuple[str, ...]) -> dict[str, object]:
+  return {name: given[name].value for name in names if given[name].value is not None}

@@ -1,0 +1,148 @@
+"""Builds what a configuration says: task, algorithm, process, participation, diagnostics, client store."""
+
+import dataclasses
+import pathlib
+import warnings
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+import tasks
+from experiments.cli.run_config import RunConfig
+from experiments.cli.run_request import RunRequest
+from experiments.training import eval_subset, participation, remote_data
+from tasks.task import Task
+from tff_momentum import algorithms, wire_bytes
+from tff_momentum.algorithm import Algorithm
+from tff_momentum.client import LocalWork
+from tff_momentum.diagnostics.measure import Measure
+from tff_momentum.processes.process import FederatedProcess, build_process
+from tff_momentum.registry import ALGORITHMS
+from tff_momentum.simulation import loop
+from tff_momentum.simulation.client_store import ClientStore, LmdbStore, MemoryStore
+from tff_momentum.simulation.participation import Participation
+from tff_momentum.transforms.asynchronous import asynchronous
+from tff_momentum.transforms.compression import compressed, quantiser
+
+# What stands for the task while hyperparameters are checked, before any data is loaded.
+STAND_INS: dict[str, object] = {"client_learning_rate": 0.1, "num_clients": 10, "total_examples": 1000,
+                                "participation": 0.1, "max_staleness": 10}  # fmt: skip
+IN_MEMORY_BYTES = 2**30  # `--client_states=auto` keeps larger states on disk
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+  """Everything that a run trains with."""
+
+  config: RunConfig
+  task: Task
+  process: FederatedProcess
+  participation: Participation
+  measure: Measure | None
+
+
+def check_values(algo: str, hyperparameters: Mapping[str, object]) -> None:
+  """Raises ValueError, before any data is loaded, for hyperparameters that the algorithm refuses.
+
+  Only the builder knows the valid ranges, and it needs to know the task; so this calls it with stand-ins for
+  the task and drops what it returns, a record of functions. Nothing is traced.
+  """
+  with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # a warning about a stand-in would mislead
+    algorithms.builder(algo)(**_arguments(algo, STAND_INS, hyperparameters))
+
+
+def check_compression(text: str | None) -> None:
+  """Raises ValueError for a compression that does not exist."""
+  if text:
+    quantiser(text)
+
+
+def load_task(request: RunRequest) -> Task:
+  """Loads the task; with Ray, its data sets are references that the actors resolve."""
+  task = tasks.load(request.task, seed=request.seed, **request.task_options)
+  if request.runtime.name == "ray":
+    return remote_data.by_reference(task, request.task, request.seed, request.task_options)
+  return task
+
+
+def build_experiment(config: RunConfig, task: Task) -> Experiment:
+  """Builds the process and what goes with it; raises ValueError for values that do not fit the task."""
+  task = eval_subset.on_part(task, config.eval_examples)
+  process = _process(config, task)
+  return Experiment(
+    config, task, process, participation.build(config, task), _measure(config, process, task)
+  )
+
+
+def build_algorithm(
+  algo: str,
+  hyperparameters: Mapping[str, object],
+  task: Task,
+  clients_per_round: int,
+  max_staleness: int | None = None,
+) -> Algorithm:
+  """Builds an algorithm for a task; the task's client learning rate is the default."""
+  facts: dict[str, object] = {
+    "client_learning_rate": task.defaults.client_learning_rate,
+    "num_clients": len(task.clients),
+    "total_examples": task.total_examples,
+    "participation": clients_per_round / len(task.clients),
+  }
+  if max_staleness is not None:
+    facts["max_staleness"] = max_staleness
+  return algorithms.builder(algo)(**_arguments(algo, facts, hyperparameters))
+
+
+def client_store(config: RunConfig, process: FederatedProcess, folder: pathlib.Path) -> ClientStore:
+  """Where the clients' states are kept; by default on disk if all of them together are large."""
+  init = loop.client_initializer(process, config.seed)
+  state_bytes = wire_bytes.dense_bytes(tf.nest.map_structure(tf.type_spec_from_value, init("")))
+  where = config.output.client_states
+  if where == "auto":
+    where = "disk" if config.num_clients * state_bytes > IN_MEMORY_BYTES else "memory"
+  if where == "memory":
+    return MemoryStore(init)
+  return LmdbStore(folder / "client_states", init)
+
+
+def _process(config: RunConfig, task: Task) -> FederatedProcess:
+  staleness = config.uneven.max_staleness
+  algorithm = build_algorithm(
+    config.algo, config.hyperparameters, task, config.clients_per_round, staleness
+  )
+  if config.compression:
+    algorithm = compressed(algorithm, config.compression)
+  if config.uneven.asynchronous and not algorithm.max_staleness and staleness:
+    algorithm = asynchronous(algorithm, staleness)
+  work = LocalWork(
+    epochs=config.client_epochs_per_round or 1,
+    steps=config.client_steps_per_round,
+    weight_decay=config.weight_decay,
+    uneven=config.uneven.client_steps_law is not None,
+  )
+  return build_process(algorithm, task.model, work=work, non_finite=config.non_finite)
+
+
+def _measure(config: RunConfig, process: FederatedProcess, task: Task) -> Measure | None:
+  options = config.diagnostics
+  if not options.names:
+    return None
+  return Measure(
+    process,
+    task.clients,
+    options.names,
+    period=options.period,
+    seed=config.seed,
+    sample=options.clients,
+    cohorts=options.cohorts,
+    gradients=options.gradients,
+  )
+
+
+def _arguments(
+  algo: str, facts: Mapping[str, object], hyperparameters: Mapping[str, object]
+) -> dict[str, object]:
+  """The builder's arguments: the hyperparameters, and the facts about the task that it asks for."""
+  known = ALGORITHMS[algo].hyperparameters
+  return {**{name: fact for name, fact in facts.items() if name in known}, **hyperparameters}
