@@ -2,7 +2,6 @@
 
 import dataclasses
 import pathlib
-import warnings
 from collections.abc import Mapping
 
 import tensorflow as tf
@@ -47,9 +46,7 @@ def check_values(algo: str, hyperparameters: Mapping[str, object]) -> None:
   Only the builder knows the valid ranges, and it needs to know the task; so this calls it with stand-ins for
   the task and drops what it returns, a record of functions. Nothing is traced.
   """
-  with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # a warning about a stand-in would mislead
-    algorithms.builder(algo)(**_arguments(algo, STAND_INS, hyperparameters))
+  algorithms.builder(algo)(**_arguments(algo, STAND_INS, hyperparameters))
 
 
 def check_compression(text: str | None) -> None:

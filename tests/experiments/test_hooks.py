@@ -1,0 +1,85 @@
+"""The hooks of a run, without a run."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from experiments.training.hooks.best_model import BestModel
+from experiments.training.hooks.divergence import StopOnDivergence
+from experiments.training.hooks.interruption import StopOnSignal
+from experiments.training.hooks.progress_bar import ProgressBar
+from tff_momentum.simulation.loop import Round
+from tff_momentum.simulation.trainer import train
+
+
+def rounds(rows):
+  """Rounds with these rows; the state after round t is t."""
+  return (Round(t, t, row) for t, row in enumerate(rows))
+
+
+def weights(state):
+  return [np.full(2, float(state))]
+
+
+@pytest.mark.parametrize(
+  ("rows", "best"),
+  [
+    ([{"eval/accuracy": a, "eval/loss": 1.0} for a in (0.1, 0.9, 0.5)], 1),
+    ([{"eval/loss": loss, "eval/r2": 0.5} for loss in (3.0, 2.0, 1.0)], 2),
+    ([{"eval/recall_at_5": 0.9, "eval/loss": 2.0}, {"eval/recall_at_5": 0.1, "eval/loss": 1.0}], 0),
+    ([{"eval/loss": 1.0}, {"train/loss": 0.1, "train/accuracy": 1.0}], 0),  # not evaluated
+    ([{"eval/loss": np.nan}, {"eval/loss": 2.0}], 1),
+  ],
+)
+def test_the_best_model_is_that_of_the_best_evaluation(tmp_path, rows, best):
+  hook = BestModel(tmp_path / "run" / "best.npz", weights)
+  assert hook.weights() == []
+  train(rounds(rows), [hook])
+  np.testing.assert_array_equal(hook.weights(), weights(best))
+
+
+def test_a_resumed_run_keeps_a_better_model_of_before(tmp_path):
+  path = tmp_path / "best.npz"
+  train(rounds([{"eval/loss": 1.0}]), [BestModel(path, weights)])
+  again = BestModel(path, lambda state: [np.array([9.0])])
+  train(rounds([{"eval/loss": 2.0}]), [again])
+  np.testing.assert_array_equal(again.weights(), weights(0))
+  train(rounds([{"eval/loss": 0.5}]), [again])
+  np.testing.assert_array_equal(again.weights(), [[9.0]])
+
+
+def test_divergence_stops_training():
+  hook = StopOnDivergence()
+  last = train(rounds([{"train/loss": 1.0}, {"train/loss": np.inf}, {"train/loss": 1.0}]), [hook])
+  assert (last.number, hook.diverged) == (1, True)
+
+
+def test_a_signal_stops_training_after_the_round_and_a_second_one_at_once(capfd):
+  def interrupted(times):
+    for t in range(5):
+      for _ in range(times if t == 2 else 0):
+        os.kill(os.getpid(), signal.SIGTERM)
+      yield Round(t, None, {})
+
+  before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+  assert train(interrupted(1), [StopOnSignal()]).number == 2
+  assert "Stopping after this round" in capfd.readouterr().err
+  with pytest.raises(KeyboardInterrupt):
+    train(interrupted(2), [StopOnSignal()])
+  assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+def test_the_progress_bar_shows_rounds_and_metrics(capfd):
+  bar = ProgressBar("digits fedavg", total_rounds=4, first_round=1)
+  train(
+    rounds(
+      [{"train/loss": 0.5}, {}, {"train/loss": 0.25, "eval/loss": 1.0, "eval/accuracy": 0.75}]
+    ),
+    [bar],
+  )
+  shown = capfd.readouterr().err
+  assert "digits fedavg: 100%" in shown
+  assert "4/4" in shown
+  assert "loss 0.25, accuracy 0.75" in shown
