@@ -1,4 +1,4 @@
-"""Claims of the SCAFFOLD and Mime talk about SCAFFOLD: similarity, G, and few sampled clients."""
+"""Claims about SCAFFOLD on Karimireddy's slides: similarity, G, and few sampled clients."""
 
 from experiments.claim_trials.claim import Arm, Claim, Panel, TrialSetting
 from experiments.claim_trials.expectations import beats, same_in, steady
@@ -42,7 +42,7 @@ CLAIMS = (
     "similarity",
     "SCAFFOLD is insensitive to the similarity of clients and to G, while FedAvg is not; SCAFFOLD with 5 "
     "sampled clients beats FedAvg with 50.",
-    "SCAFFOLD and Mime talk, slides on EMNIST and on quadratics",
+    "Karimireddy's slides on EMNIST and on quadratics",
     (DIFFERENT, FEW, MANY, ALIKE, *QUADRATICS),
     (
       same_in((DIFFERENT, ALIKE), "SCAFFOLD", 0.02),

@@ -26,11 +26,11 @@ def count(model):
     (images.dense(200), (GREY, 10), 199_210),
     (images.autoencoder, (GREY,), 2_837_314),
     (images.logistic, (GREY, 10), 7_850),
-    # the FedGBO paper: by its architecture, and by the FLOPs of its tables 7 and 8 (32×32 for CIFAR-100).
+    # FedGBO: by its architecture, and by the FLOPs of its tables 7 and 8 (32×32 for CIFAR-100).
     (images.cnn_fedgbo, (GREY, 62), 870_334),
     (images.cnn_fedgbo, ((28, 28, 3), 100), 890_404),
     (images.cnn_fedgbo, (CIFAR, 100), 1_250_852),
-    # the GHBM paper: Hsu et al.'s LeNet, and He et al.'s ResNet-20 (0.27 million).
+    # GHBM: Hsu et al.'s LeNet, and He et al.'s ResNet-20 (0.27 million).
     (images.lenet, (CIFAR, 10), 797_962),
     (images.lenet, (CIFAR, 100), 815_332),
     (deep.resnet20, (CIFAR, 10), 269_722),
@@ -40,7 +40,7 @@ def count(model):
     (images.dense(600), (CIFAR, 10), 2_210_410),
     (deep.vgg11, (CIFAR, 10), 9_231_114),
     (images.logistic, (GREY, 47), 36_895),
-    # Text: Reddi et al. 2021, McMahan et al. 2017, the GHBM paper, the FedGBO paper.
+    # Text: Reddi et al. 2021, McMahan et al. 2017, GHBM, FedGBO.
     (text.next_word, (10_004,), 4_050_748),
     (text.next_characters, (90,), 820_522),
     (text.one_character_lstm, (80,), 132_720),

@@ -19,8 +19,8 @@ from tff_momentum.optimizers import Optimizer
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
 
-# Operations of a moving step for each parameter: the paper's Table 6, from which it computes its Tables 7
-# and 8, though its text says 8 for RMSProp and 4 for SGDm.
+# Operations per parameter of a step with moving statistics, from FedGBO, Table 6. FedGBO's Tables 7 and 8 use
+# these numbers, although its text says 8 for RMSProp and 4 for SGDm.
 MOVING_OPERATIONS = {"rmsprop": 5, "sgdm": 8, "adam": 11}
 
 

@@ -1,6 +1,6 @@
 """Multiply-adds of a Keras model's forward pass on one example, layer by layer.
 
-The rules are those of the library that the FedGBO paper used: a multiplication and its addition are one
+The rules are those of the library that FedGBO's authors used: a multiplication and its addition are one
 operation, the bias of a convolution is another, a recurrent cell's gates count too, and pooling and
 activations do not count.
 """
