@@ -9,7 +9,7 @@ from tensorflow_federated.python.core.impl.compiler import building_blocks, tree
 import tff_momentum as tfm
 from tff_momentum import hot_functions
 from tff_momentum.runtime import compiler
-from tff_momentum.runtime.rewrite import tff_graphs
+from tff_momentum.runtime.rewrite import prepared_graphs, xla_calls
 
 TIME, WORDS = 4, 5
 layers = tf.keras.layers
@@ -28,8 +28,8 @@ def recurrent_process(algorithm):
   return tfm.build_process(algorithm, model)
 
 
-def prepared_graphs(computation):
-  """The graphs that the in-process runtime runs, after the whole way through TFF."""
+def rewritten_graphs(computation):
+  """Returns the graphs that the in-process runtime runs, after TFF has serialised and compiled them."""
   proto = tff.framework.ConcreteComputation.get_proto(computation)
   received = tff.framework.ConcreteComputation(
     computation_proto=type(proto).FromString(proto.SerializeToString()),
@@ -39,7 +39,7 @@ def prepared_graphs(computation):
 
   def collect(block):
     if isinstance(block, building_blocks.CompiledComputation):
-      found.append(tff_graphs.prepare(block.proto).graph_def)
+      found.append(prepared_graphs.prepare(block.proto).graph_def)
 
   tree_analysis.visit_postorder(compiler.compile_computation(received), collect)
   return found
@@ -54,9 +54,9 @@ def marked_functions(graphs):
 def test_the_mark_survives_tff_and_decides_what_xla_compiles(name):
   """A round of a recurrent model: without the mark nothing would be compiled, and nobody would notice."""
   process = recurrent_process(tfm.algorithms.builder(name)(client_learning_rate=0.1))
-  marked = marked_functions(prepared_graphs(process.next))
+  marked = marked_functions(rewritten_graphs(process.next))
   assert marked
-  assert any(function.attr["_XlaMustCompile"].b for function in marked)
+  assert any(map(xla_calls.is_compiled, marked))
 
 
 def test_only_marked_functions_are_compiled():
@@ -69,9 +69,9 @@ def test_only_marked_functions_are_compiled():
   def computation(w):
     return plain(w)
 
-  graphs = prepared_graphs(computation)
+  graphs = rewritten_graphs(computation)
   assert not marked_functions(graphs)
-  assert not any(f.attr["_XlaMustCompile"].b for graph in graphs for f in graph.library.function)
+  assert not any(xla_calls.is_compiled(f) for graph in graphs for f in graph.library.function)
 
 
 def test_an_argument_of_that_name_must_be_boolean():

@@ -11,7 +11,8 @@ from tff_momentum.runtime import compat, compiler, stages, types, values
 from tff_momentum.runtime.devices import HOST
 from tff_momentum.runtime.executors import ClientExecutor
 from tff_momentum.runtime.plan import Node, Plan, build_plan
-from tff_momentum.runtime.rewrite import dataset_reduce, tff_graphs, xla_compilation
+from tff_momentum.runtime.rewrite import prepared_graphs, xla_choice
+from tff_momentum.runtime.rewrite.options import CompileMode, NeedsIterators, RewriteOptions, using
 
 
 class Program:
@@ -22,10 +23,10 @@ class Program:
     self.takes_lists = True  # as far as is known
     proto = tff.framework.ConcreteComputation.get_proto(computation)
     # It gives constants, such as all weights of a model, of which TensorFlow holds about ten copies.
-    self.is_large = self.plan.parameter_type is None and proto.ByteSize() > tff_graphs.LARGE
-    self._levels: dict[tff_graphs.Options, list[stages.Level]] = {}
+    self.is_large = self.plan.parameter_type is None and proto.ByteSize() > prepared_graphs.LARGE
+    self._levels: dict[RewriteOptions, list[stages.Level]] = {}
 
-  def levels(self, options: tff_graphs.Options) -> list[stages.Level]:
+  def levels(self, options: RewriteOptions) -> list[stages.Level]:
     """Returns the traced stages, their graphs rewritten as `options` say.
 
     Raises:
@@ -33,8 +34,8 @@ class Program:
     """
     if options not in self._levels:
       if options.as_lists and types.has_sequence(self.plan.result_type):
-        raise dataset_reduce.NeedsIterators("a data set among the results")
-      with tff_graphs.using(options):
+        raise NeedsIterators("a data set among the results")
+      with using(options):
         self._levels[options] = stages.build_levels(self.plan)
     return self._levels[options]
 
@@ -46,9 +47,9 @@ class InProcessContext(tff.framework.SyncContext):
     self,
     executor: ClientExecutor,
     default_num_clients: int = 0,
-    compile: xla_compilation.Compile = "auto",
+    compile: CompileMode = "auto",
   ):
-    xla_compilation.check_mode(compile)
+    xla_choice.check_mode(compile)
     compat.stop_eager_tensor_leak()
     self._executor = executor
     self._default_num_clients = default_num_clients
@@ -72,14 +73,14 @@ class InProcessContext(tff.framework.SyncContext):
     """Picks how data sets are read, and hands them over so; returns what is to run."""
     if intake.listable and program.takes_lists:
       try:
-        levels = program.levels(tff_graphs.Options(True, self._compile))
-      except dataset_reduce.NeedsIterators:
+        levels = program.levels(RewriteOptions(True, self._compile))
+      except NeedsIterators:
         program.takes_lists = False
       else:
         intake.settle(as_lists=True)
         return levels
     intake.settle(as_lists=False)
-    return program.levels(tff_graphs.Options(False, self._compile))
+    return program.levels(RewriteOptions(False, self._compile))
 
 
 # Keyed by identity: hashing a computation serialises it.

@@ -10,7 +10,7 @@ from tff_momentum.runtime.devices import configure_threads
 from tff_momentum.runtime.errors import client_labels
 from tff_momentum.runtime.executors import ThreadExecutor
 from tff_momentum.runtime.references import DataReference, DataSource, source
-from tff_momentum.runtime.rewrite import xla_compilation
+from tff_momentum.runtime.rewrite.options import CompileMode
 from tff_momentum.runtime.tff_worker import create_worker_context
 
 __all__ = [
@@ -31,7 +31,7 @@ def set_execution_context(
   max_clients_in_flight: int | None = None,
   *,
   threads: int | None = None,
-  compile: xla_compilation.Compile = "auto",
+  compile: CompileMode = "auto",
   default_num_clients: int = 0,
   worker_startup_seconds: float | None = None,
   address: str | None = None,
@@ -99,7 +99,7 @@ def create_inprocess_context(
   max_clients_in_flight: int | None = None,
   *,
   threads: int | None = None,
-  compile: xla_compilation.Compile = "auto",
+  compile: CompileMode = "auto",
   default_num_clients: int = 0,
 ) -> InProcessContext:
   """Returns the in-process context without installing it; see `set_execution_context`."""

@@ -17,7 +17,7 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.core.impl.compiler import building_blocks as blocks
 
 from tff_momentum.runtime import trace_blocks, types
-from tff_momentum.runtime.rewrite import tff_graphs
+from tff_momentum.runtime.rewrite import options
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -227,7 +227,7 @@ def _select(type_spec: tff.FederatedType, argument: Any) -> Node:
   captured, call = select.bind()
 
   def compute(keys_value, server, *extra):
-    tff_graphs.require_iterators()
+    options.require_iterators()
     dataset = tf.data.Dataset.from_tensor_slices(keys_value).map(
       lambda key: trace_blocks.to_element(call((server, key), extra), type_spec.member.element)
     )

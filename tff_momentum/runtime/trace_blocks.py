@@ -12,7 +12,7 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.core.impl.compiler import building_blocks as blocks
 
 from tff_momentum.runtime import types
-from tff_momentum.runtime.rewrite import tff_graphs
+from tff_momentum.runtime.rewrite import options, prepared_graphs
 
 Environment = Mapping[str, Any]
 
@@ -48,7 +48,7 @@ def evaluate(block: blocks.ComputationBuildingBlock, environment: Environment) -
 
 def tensorflow_callable(block: blocks.CompiledComputation) -> Callable[[Any], Any]:
   """Returns a function that adds the TensorFlow computation `block` to the graph being traced."""
-  prepared = tff_graphs.prepare(block.proto)
+  prepared = prepared_graphs.prepare(block.proto)
   result_type = block.type_signature.result
 
   def call(argument):
@@ -76,7 +76,7 @@ def _intrinsic(block: blocks.Intrinsic) -> Any:
 
 
 def _dataset(variant: tf.Tensor, element_type: tff.Type) -> tf.data.Dataset:
-  tff_graphs.require_iterators()
+  options.require_iterators()
   structure = types.element_structure(element_type)
   return tf.data.experimental.from_variant(variant, structure)
 

@@ -7,7 +7,8 @@ import tensorflow_federated as tff
 
 import tff_momentum as tfm
 from tff_momentum import hot_functions, runtime
-from tff_momentum.runtime.rewrite import function_defs, tff_graphs
+from tff_momentum.runtime.rewrite import function_defs, prepared_graphs, xla_calls
+from tff_momentum.runtime.rewrite.options import RewriteOptions, using
 
 BATCH, TIME, WORDS = 4, 6, 7
 layers = tf.keras.layers
@@ -64,9 +65,11 @@ def _training(layer, mask: bool, batch: int | None = BATCH):
 def _bodies(computation) -> list[list]:
   """The nodes that the loops of the compiled gradient have in their bodies."""
   proto = tff.framework.ConcreteComputation.get_proto(computation)
-  with tff_graphs.using(tff_graphs.Options(compile="auto")):
-    library = {f.signature.name: f for f in tff_graphs.prepare(proto).graph_def.library.function}
-  compiled = [function for function in library.values() if function.attr["_XlaMustCompile"].b]
+  with using(RewriteOptions(compile="auto")):
+    library = {
+      f.signature.name: f for f in prepared_graphs.prepare(proto).graph_def.library.function
+    }
+  compiled = list(filter(xla_calls.is_compiled, library.values()))
   loops = [node for f in compiled for node in f.node_def if node.op in function_defs.LOOPS]
   bodies = [function_defs.Function(library[node.attr["body"].func.name]) for node in loops]
   for body in bodies:

@@ -20,7 +20,7 @@ from tff_momentum.runtime import errors, functions
 from tff_momentum.runtime.context import InProcessContext
 from tff_momentum.runtime.ray import cluster, wire
 from tff_momentum.runtime.ray.actor import Failure
-from tff_momentum.runtime.rewrite import xla_compilation
+from tff_momentum.runtime.rewrite.options import CompileMode
 
 # While an actor trains one client, the next one's values are on their way.
 _CLIENTS_QUEUED = 2
@@ -164,7 +164,7 @@ class RayContext(InProcessContext):
     self,
     executor: RayExecutor,
     default_num_clients: int = 0,
-    compile: xla_compilation.Compile = "auto",
+    compile: CompileMode = "auto",
   ):
     super().__init__(executor, default_num_clients, compile)
     self.executor = executor
@@ -189,7 +189,7 @@ def create_ray_context(
   num_actors: int | None = None,
   gpus_per_actor: float | None = None,
   *,
-  compile: xla_compilation.Compile = "auto",
+  compile: CompileMode = "auto",
   default_num_clients: int = 0,
   startup_seconds: float = 300.0,
 ) -> RayContext:

@@ -15,10 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.core.framework import function_pb2
 
-# A function and, after it, those that it calls.
-Functions = list[function_pb2.FunctionDef]
+from tff_momentum.runtime.rewrite.function_defs import Functions, trace
+
 _CPU = "/device:CPU:0"
 _ENDLESS = tf.int64.max
 _listed: "weakref.WeakKeyDictionary[tf.data.Dataset, tf.Tensor]" = weakref.WeakKeyDictionary()
@@ -171,7 +170,7 @@ def stand_in(op: str, dtypes: tuple[tf.DType, ...]) -> Functions:
   """The function that takes the place of a data set op."""
   specs = [tf.TensorSpec([], tf.variant), tf.TensorSpec([], tf.int64)][: _INPUTS.get(op, 2)]
   name = "_".join(["tfm_list", op, *(dtype.name for dtype in dtypes)])
-  return define(name, lambda *inputs: [STAND_INS[op](dtypes, *inputs)], specs)
+  return _trace_on_cpu(name, lambda *inputs: [STAND_INS[op](dtypes, *inputs)], specs)
 
 
 @functools.cache
@@ -182,7 +181,7 @@ def opener(components: int) -> Functions:
     count, parts = _open(items, components)
     return [count, *parts]
 
-  return define(f"tfm_list_open_{components}", open_list, [tf.TensorSpec([], tf.variant)])
+  return _trace_on_cpu(f"tfm_list_open_{components}", open_list, [tf.TensorSpec([], tf.variant)])
 
 
 @functools.cache
@@ -197,21 +196,14 @@ def getter(specs: tuple[tf.TensorSpec, ...]) -> Functions:
   name = "_".join(f"{s.dtype.name}{s.shape}" for s in specs)
   name = "".join(c if c.isalnum() else "_" for c in name)
   inputs = [tf.TensorSpec([], tf.int64), *(tf.TensorSpec([], tf.variant) for _ in specs)]
-  return define(f"tfm_list_get_{name}", get, inputs)
+  return _trace_on_cpu(f"tfm_list_get_{name}", get, inputs)
 
 
-def define(
+def _trace_on_cpu(
   name: str, function: Callable[..., list[tf.Tensor]], specs: Sequence[tf.TensorSpec]
 ) -> Functions:
-  """Traces a function, on the CPU; returns its definition and those of what it calls."""
-
   def on_cpu(*inputs: tf.Tensor) -> list[tf.Tensor]:
     with tf.device(_CPU):
       return function(*inputs)
 
-  with tf.init_scope():
-    traced = tf.function(on_cpu, autograph=False).get_concrete_function(*specs)
-  definition = function_pb2.FunctionDef()
-  definition.CopyFrom(traced.function_def)
-  definition.signature.name = name
-  return [definition, *traced.graph.as_graph_def().library.function]
+  return trace(name, on_cpu, specs)

@@ -1,39 +1,47 @@
 """Rewrites `Dataset.reduce` as a while loop inside the graph.
 
-TensorFlow's reduce kernel instantiates (and optimises) its function anew on every call, which costs
-more than a small client's whole training, and keeps its body on the CPU. A `While` op is part of
-the caller's graph: it is optimised once, and its body runs on the caller's device.
+TensorFlow's reduce kernel instantiates and optimises its function again on every call, which costs more than
+all of a small client's training, and it keeps the function's body on the CPU. A `While` op is part of the
+caller's graph: it is optimised once, and its body runs on the caller's device.
 
-The loop reads its elements from an iterator, or, where the data sets are known to be slices of arrays in
-memory, from a list of them (see `lists`).
+The loop reads its elements from an iterator or, where the batches are slices of arrays in memory, from lists
+of batches (see `array_datasets`).
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Mapping, MutableSequence
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2, op_def_pb2
 
-from tff_momentum.runtime.rewrite import array_datasets
+from tff_momentum.runtime.rewrite import array_datasets, node_defs
+from tff_momentum.runtime.rewrite.function_defs import Functions
+from tff_momentum.runtime.rewrite.options import NeedsIterators
 
 _BOOL, _INT64 = tf.bool.as_datatype_enum, tf.int64.as_datatype_enum
 _VARIANT, _RESOURCE = tf.variant.as_datatype_enum, tf.resource.as_datatype_enum
 
 
-class NeedsIterators(Exception):
-  """A computation does more to its data sets than a list of batches can stand for."""
-
-
 @dataclasses.dataclass
 class _Source:
-  """How a loop gets its elements: loop variables beside the state, and code in three places."""
+  """How a loop gets its elements: loop variables beside the state, and nodes in three places.
+
+  Attributes:
+    before: The nodes that run before the loop.
+    types: The data types of the loop variables.
+    inputs: Their initial values.
+    condition: The nodes of the loop's condition, and its result.
+    body: The nodes of the loop's body; one of them is named `element`.
+    element: The output of the node `element` that holds the components of an element.
+    next_values: The values of the loop variables after an iteration.
+  """
 
   before: list[node_def_pb2.NodeDef]
   types: list[int]
   inputs: list[str]
   condition: tuple[list[node_def_pb2.NodeDef], str]
   body: list[node_def_pb2.NodeDef]
-  element: str  # the output of the body's node `element` that has the components
+  element: str
   next_values: list[str]
 
 
@@ -42,8 +50,11 @@ def rewrite_reduces(graph_def: tf.compat.v1.GraphDef, as_lists: bool) -> None:
 
   Args:
     graph_def: The graph.
-    as_lists: Whether the data sets fed to the graph are lists of batches. Then the other data set ops
-      are replaced too, and `NeedsIterators` is raised if there is one that cannot be.
+    as_lists: Whether the data sets fed to the graph are lists of batches. If so, the other data set ops are
+      replaced as well.
+
+  Raises:
+    NeedsIterators: `as_lists` is set, and the graph has a data set op that cannot be replaced.
   """
   library = {function.signature.name: function for function in graph_def.library.function}
   added: dict[str, function_pb2.FunctionDef] = {}
@@ -56,14 +67,14 @@ def rewrite_reduces(graph_def: tf.compat.v1.GraphDef, as_lists: bool) -> None:
 
 
 def _rewrite_nodes(
-  nodes,
-  library: dict,
+  nodes: MutableSequence[node_def_pb2.NodeDef],
+  library: Mapping[str, function_pb2.FunctionDef],
   prefix: str,
   added: dict[str, function_pb2.FunctionDef],
   in_function: bool,
   as_lists: bool,
 ) -> set[str]:
-  """Rewrites the nodes of a graph or function body; returns the names of those whose outputs changed."""
+  """Rewrites the nodes of a graph or function body; returns the names of the replaced nodes."""
   replaced = set()
   for node in list(nodes):
     if node.op == "ReduceDataset":
@@ -85,25 +96,16 @@ def _rewrite_nodes(
 
 def _add_call(
   node: node_def_pb2.NodeDef,
-  called: array_datasets.Functions,
+  called: Functions,
   added: dict[str, function_pb2.FunctionDef],
 ) -> None:
-  """Turns `node` into a call of the first function on the same inputs."""
+  """Turns `node` into a call of the first function with the same inputs."""
   added.update((function.signature.name, function) for function in called)
-  node.CopyFrom(_call(node.name, called[0].signature, node.input))
-
-
-def _call(name: str, signature: op_def_pb2.OpDef, inputs: Iterable[str]) -> node_def_pb2.NodeDef:
-  attributes = {
-    "Tin": _types([argument.type for argument in signature.input_arg]),
-    "Tout": _types([argument.type for argument in signature.output_arg]),
-    "f": _function(signature.name),
-  }
-  return _node("PartitionedCall", name, inputs, attributes)
+  node.CopyFrom(node_defs.call(node.name, called[0].signature, node.input))
 
 
 def _rename_output(source: str, replaced: set[str]) -> str:
-  """In a function body outputs are named after the op's signature, which differs for loops and calls."""
+  """Renames an output for a function body, where output names depend on the op."""
   node, _, rest = source.partition(":")
   return f"{node}:output:{rest.split(':')[1]}" if node in replaced and rest else source
 
@@ -121,8 +123,8 @@ def _replace(
   captured_types = list(reduce.attr["Targuments"].list.type)
   arguments = range(len(state_types), len(step.signature.input_arg) - len(captured_types))
   elements = {
-    "output_types": _types([step.signature.input_arg[i].type for i in arguments]),
-    "output_shapes": _shapes([_argument_shape(step, i) for i in arguments]),
+    "output_types": node_defs.type_list([step.signature.input_arg[i].type for i in arguments]),
+    "output_shapes": node_defs.shape_list([_argument_shape(step, i) for i in arguments]),
   }
   data = [name for name in reduce.input if not name.startswith("^")]
   control = [name for name in reduce.input if name.startswith("^")]
@@ -141,16 +143,16 @@ def _replace(
     added[made.signature.name] = made
   unknown = tf.TensorShape(None).as_proto()
   others = [unknown] * (len(source.types) + len(captured_types))
-  loop = _node(
+  loop = node_defs.node_def(
     "While",
     reduce.name,
     [*state, *source.inputs, *captured, *control],
     {
-      "T": _types(loop_types),
-      "cond": _function(name + "_condition"),
-      "body": _function(name + "_body"),
-      "output_shapes": _shapes([*reduce.attr["output_shapes"].list.shape, *others]),
-      # One step at a time: a step may update variables that the next one reads.
+      "T": node_defs.type_list(loop_types),
+      "cond": node_defs.function_value(name + "_condition"),
+      "body": node_defs.function_value(name + "_body"),
+      "output_shapes": node_defs.shape_list([*reduce.attr["output_shapes"].list.shape, *others]),
+      # Steps run one after the other, because a step may update variables that the next one reads.
       "parallel_iterations": attr_value_pb2.AttrValue(i=1),
       "_lower_using_switch_merge": attr_value_pb2.AttrValue(b=True),
     },
@@ -160,24 +162,32 @@ def _replace(
 
 
 def _iterated(
-  name: str, dataset: str, control: list[str], elements: dict, first: int, in_function: bool
+  name: str,
+  dataset: str,
+  control: list[str],
+  elements: Mapping[str, attr_value_pb2.AttrValue],
+  first: int,
+  in_function: bool,
 ) -> _Source:
-  """Reads the next element, wrapped as an optional, while the body works on this one."""
+  """Reads elements from an iterator; the next one is fetched while the body works on the current one."""
   iterator, make, head = f"{name}/iterator", f"{name}/make", f"{name}/first"
   handle = _output(iterator, "handle", in_function)
   optional, loop_handle = f"v{first}", f"v{first + 1}"
   return _Source(
     before=[
-      _node("AnonymousIteratorV3", iterator, control, elements),
-      _node("MakeIterator", make, [dataset, handle], {}),
-      _node("IteratorGetNextAsOptional", head, [handle, f"^{make}"], elements),
+      node_defs.node_def("AnonymousIteratorV3", iterator, control, elements),
+      node_defs.node_def("MakeIterator", make, [dataset, handle], {}),
+      node_defs.node_def("IteratorGetNextAsOptional", head, [handle, f"^{make}"], elements),
     ],
     types=[_VARIANT, _RESOURCE],
     inputs=[_output(head, "optional", in_function), handle],
-    condition=([_node("OptionalHasValue", "test", [optional], {})], "test:has_value:0"),
+    condition=(
+      [node_defs.node_def("OptionalHasValue", "test", [optional], {})],
+      "test:has_value:0",
+    ),
     body=[
-      _node("OptionalGetValue", "element", [optional], elements),
-      _node("IteratorGetNextAsOptional", "next", [loop_handle], elements),
+      node_defs.node_def("OptionalGetValue", "element", [optional], elements),
+      node_defs.node_def("IteratorGetNextAsOptional", "next", [loop_handle], elements),
     ],
     element="components",
     next_values=["next:optional:0", loop_handle],
@@ -188,12 +198,12 @@ def _listed(
   name: str,
   dataset: str,
   control: list[str],
-  elements: dict,
+  elements: Mapping[str, attr_value_pb2.AttrValue],
   first: int,
   in_function: bool,
   added: dict[str, function_pb2.FunctionDef],
 ) -> _Source:
-  """Counts up to the number of batches and takes each from the lists of the components."""
+  """Reads elements by index from the lists of their components."""
   types, shapes = elements["output_types"].list.type, elements["output_shapes"].list.shape
   opener = array_datasets.opener(len(types))
   getter = array_datasets.getter(
@@ -208,11 +218,14 @@ def _listed(
   ]
   of_int64 = {"T": attr_value_pb2.AttrValue(type=_INT64)}
   return _Source(
-    before=[_constant(zero, 0), _call(opened, opener[0].signature, [dataset, *control])],
+    before=[
+      node_defs.constant(zero, 0),
+      node_defs.call(opened, opener[0].signature, [dataset, *control]),
+    ],
     types=[_INT64, _INT64, *[_VARIANT] * len(types)],
     inputs=[_output(zero, "output", in_function), *outputs],
-    condition=([_node("Less", "test", [position, count], of_int64)], "test:z:0"),
-    body=[_call("element", getter[0].signature, [position, *parts])],
+    condition=([node_defs.node_def("Less", "test", [position, count], of_int64)], "test:z:0"),
+    body=[node_defs.call("element", getter[0].signature, [position, *parts])],
     element="output",
     next_values=[f"element:output:{len(types)}", count, *parts],
   )
@@ -244,12 +257,12 @@ def _body(
     *captured,
   ]
   call = {
-    "Tin": _types([argument.type for argument in step.signature.input_arg]),
-    "Tout": _types(loop_types[:num_states]),
-    "f": _function(step.signature.name),
+    "Tin": node_defs.type_list([argument.type for argument in step.signature.input_arg]),
+    "Tout": node_defs.type_list(loop_types[:num_states]),
+    "f": node_defs.function_value(step.signature.name),
   }
   function.node_def.extend(source.body)
-  function.node_def.append(_node("StatefulPartitionedCall", "step", arguments, call))
+  function.node_def.append(node_defs.node_def("StatefulPartitionedCall", "step", arguments, call))
   results = [*(f"step:output:{i}" for i in range(num_states)), *source.next_values, *captured]
   for i, (loop_type, result) in enumerate(zip(loop_types, results, strict=True)):
     function.signature.output_arg.add(name=f"r{i}", type=loop_type)
@@ -274,31 +287,3 @@ def _argument_shape(function: function_pb2.FunctionDef, index: int):
 
 def _output(node: str, argument: str, in_function: bool) -> str:
   return f"{node}:{argument}:0" if in_function else f"{node}:0"
-
-
-def _constant(name: str, value: int) -> node_def_pb2.NodeDef:
-  tensor = tf.make_tensor_proto(value, tf.int64)
-  attributes = {
-    "dtype": attr_value_pb2.AttrValue(type=_INT64),
-    "value": attr_value_pb2.AttrValue(tensor=tensor),
-  }
-  return _node("Const", name, [], attributes)
-
-
-def _node(op: str, name: str, inputs: Iterable[str], attributes: dict) -> node_def_pb2.NodeDef:
-  node = node_def_pb2.NodeDef(op=op, name=name, input=inputs)
-  for key, value in attributes.items():
-    node.attr[key].CopyFrom(value)
-  return node
-
-
-def _types(types: list[int]) -> attr_value_pb2.AttrValue:
-  return attr_value_pb2.AttrValue(list=attr_value_pb2.AttrValue.ListValue(type=types))
-
-
-def _shapes(shapes: list) -> attr_value_pb2.AttrValue:
-  return attr_value_pb2.AttrValue(list=attr_value_pb2.AttrValue.ListValue(shape=shapes))
-
-
-def _function(name: str) -> attr_value_pb2.AttrValue:
-  return attr_value_pb2.AttrValue(func=attr_value_pb2.NameAttrList(name=name))

@@ -2,12 +2,27 @@
 
 import dataclasses
 import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
 LOOPS = ("While", "StatelessWhile")
+# The definition of a function, followed by those of the functions that it calls.
+Functions = list[function_pb2.FunctionDef]
+
+
+def trace(
+  name: str, function: Callable[..., list[tf.Tensor]], specs: Sequence[tf.TensorSpec]
+) -> Functions:
+  """Traces a Python function and returns its definition under `name`, and those of what it calls."""
+  with tf.init_scope():
+    traced = tf.function(function, autograph=False).get_concrete_function(*specs)
+  definition = function_pb2.FunctionDef()
+  definition.CopyFrom(traced.function_def)
+  definition.signature.name = name
+  return [definition, *traced.graph.as_graph_def().library.function]
 
 
 class Function:
@@ -116,7 +131,12 @@ class Loop:
   condition: Function
 
   @classmethod
-  def copy(cls, outer: Function, node: node_def_pb2.NodeDef, library: dict) -> "Loop":
+  def copy(
+    cls,
+    outer: Function,
+    node: node_def_pb2.NodeDef,
+    library: Mapping[str, function_pb2.FunctionDef],
+  ) -> "Loop":
     """The loop that a node is, made to call copies of its body and condition."""
     parts = []
     for key in ("body", "cond"):

@@ -19,17 +19,29 @@ The numbers stay the same but for the order of summation. For compiled functions
 has zeros where the loop ended early, a list of TensorFlow's is shorter.
 """
 
+from collections.abc import Mapping
+
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
+from tff_momentum.hot_functions import full_batch_argument
 from tff_momentum.runtime.rewrite import loop_outputs
 from tff_momentum.runtime.rewrite.function_defs import LOOPS, Function, Loop
+from tff_momentum.runtime.rewrite.xla_calls import is_compiled
 
 _Loops = dict[str, Loop]
 
 
-def shorten_loops(
-  definition: function_pb2.FunctionDef, library: dict[str, function_pb2.FunctionDef]
+def move_work_out_of_loops(graph_def: tf.compat.v1.GraphDef) -> None:
+  """Rewrites the loops of the hot functions that XLA compiles, in place."""
+  library = {function.signature.name: function for function in graph_def.library.function}
+  for function in list(library.values()):
+    if full_batch_argument(function) is not None and is_compiled(function):
+      graph_def.library.function.extend(_rewrite_loops(function, library))
+
+
+def _rewrite_loops(
+  definition: function_pb2.FunctionDef, library: Mapping[str, function_pb2.FunctionDef]
 ) -> list[function_pb2.FunctionDef]:
   """Rewrites the loops of a function in place; returns the new functions that it calls."""
   outer = Function(definition)

@@ -6,7 +6,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_momentum import hot_functions, runtime
-from tff_momentum.runtime.rewrite import tff_graphs
+from tff_momentum.runtime.rewrite import prepared_graphs, xla_calls
+from tff_momentum.runtime.rewrite.options import RewriteOptions, using
 
 VECTOR = tff.TensorType(np.float32, [3])
 DATA = tff.SequenceType(tff.TensorType(np.float32, [None, None]))
@@ -34,9 +35,9 @@ def _computation(shape: tuple[int | None, int | None], recurrent: bool):
 
 def _marked(computation, mode) -> int:
   proto = tff.framework.ConcreteComputation.get_proto(computation)
-  with tff_graphs.using(tff_graphs.Options(compile=mode)):
-    library = tff_graphs.prepare(proto).graph_def.library.function
-  return sum(function.attr["_XlaMustCompile"].b for function in library)
+  with using(RewriteOptions(compile=mode)):
+    library = prepared_graphs.prepare(proto).graph_def.library.function
+  return sum(map(xla_calls.is_compiled, library))
 
 
 @pytest.mark.parametrize(
