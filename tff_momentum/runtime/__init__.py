@@ -1,6 +1,7 @@
 """Where TFF computations run: in this process, on a Ray cluster, or in TFF's own worker.
 
-The names below are loaded on first use: importing this package imports neither TensorFlow nor TFF.
+Importing this package imports neither TensorFlow nor TFF: the names below are imported when they are first
+used.
 """
 
 import importlib
@@ -24,7 +25,7 @@ __all__ = [
   "source",
 ]
 
-_HOME = {
+_DEFINED_IN = {
   "DataReference": "references",
   "DataSource": "references",
   "client_labels": "errors",
@@ -37,8 +38,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-  if name in _HOME:
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+  if name in _DEFINED_IN:
+    return getattr(importlib.import_module(f"{__name__}.{_DEFINED_IN[name]}"), name)
   raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

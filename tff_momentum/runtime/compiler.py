@@ -1,10 +1,9 @@
-"""Brings a TFF computation into the form that the planner reads.
+"""Compiles a TFF computation to the form that the planner reads.
 
-Only the parts of TFF's compiler that change structure are used: secure aggregations become their
-plain bodies, composite intrinsics (sum, mean, min, max, arithmetic) become aggregates and
-TensorFlow, and everything is flattened to call-dominant form, a list of calls in dependency order.
-TFF's own graph optimisation is left out: TensorFlow runs it on the fused functions, where it sees
-more.
+This uses only those parts of TFF's compiler that change the structure: secure aggregations become their
+plain bodies, composite intrinsics (sum, mean, min, max, arithmetic) become aggregates and TensorFlow, and
+everything is flattened to call-dominant form, a list of calls in dependency order. It skips TFF's graph
+optimisation, because TensorFlow optimises the fused functions, where it sees more.
 """
 
 import tensorflow_federated as tff

@@ -1,4 +1,4 @@
-"""The in-process execution context: a computation as a few TensorFlow functions over a pool of devices."""
+"""The in-process context: it runs a computation as a few TensorFlow functions on a pool of devices."""
 
 import weakref
 from collections.abc import Iterator, Sequence
@@ -20,17 +20,17 @@ class Program:
 
   def __init__(self, computation: tff.framework.ConcreteComputation):
     self.plan: Plan = build_plan(compiler.compile_computation(computation))
-    self.takes_lists = True  # as far as is known
+    self.takes_lists = True  # until tracing shows otherwise
     proto = tff.framework.ConcreteComputation.get_proto(computation)
-    # It gives constants, such as all weights of a model, of which TensorFlow holds about ten copies.
+    # It returns large constants, such as a model's weights, of which TensorFlow keeps about ten copies.
     self.is_large = self.plan.parameter_type is None and proto.ByteSize() > prepared_graphs.LARGE
     self._levels: dict[RewriteOptions, list[stages.Level]] = {}
 
   def levels(self, options: RewriteOptions) -> list[stages.Level]:
-    """Returns the traced stages, their graphs rewritten as `options` say.
+    """Returns the traced stages, with graphs rewritten according to `options`.
 
     Raises:
-      NeedsIterators: data sets cannot be lists in this computation.
+      NeedsIterators: The computation does not support data sets as lists of batches.
     """
     if options not in self._levels:
       if options.as_lists and types.has_sequence(self.plan.result_type):
@@ -41,7 +41,7 @@ class Program:
 
 
 class InProcessContext(tff.framework.SyncContext):
-  """Runs any TFF computation in this process; clients go through `executor`."""
+  """Runs any TFF computation: the server's part in this process, the clients' part in an executor."""
 
   def __init__(
     self,
@@ -65,12 +65,12 @@ class InProcessContext(tff.framework.SyncContext):
     for level in self._levels(program, run.intake):
       run.server_stage(level.server)
       run.client_pass(level.clients)
-    if program.is_large:  # and takes no argument, so that it will hardly run often
+    if program.is_large:  # it takes no argument, so it will hardly run again
       _programs.pop(id(comp), None)
     return run.result(comp.type_signature.result)
 
   def _levels(self, program: Program, intake: values.Intake) -> list[stages.Level]:
-    """Picks how data sets are read, and hands them over so; returns what is to run."""
+    """Decides how data sets are read, converts them accordingly, and returns the levels to run."""
     if intake.listable and program.takes_lists:
       try:
         levels = program.levels(RewriteOptions(True, self._compile))
@@ -83,12 +83,12 @@ class InProcessContext(tff.framework.SyncContext):
     return program.levels(RewriteOptions(False, self._compile))
 
 
-# Keyed by identity: hashing a computation serialises it.
-_programs: dict[int, tuple[weakref.ref, Program]] = {}
+# Keyed by identity, because hashing a computation serialises it.
+_programs: dict[int, tuple[weakref.ref[tff.framework.ConcreteComputation], Program]] = {}
 
 
 def program_of(computation: tff.framework.ConcreteComputation) -> Program:
-  """Returns the program of `computation`, compiled once and kept for as long as it lives."""
+  """Returns the program of `computation`, which is compiled once and cached while the computation lives."""
   key = id(computation)
   found = _programs.get(key)
   if found is not None and found[0]() is computation:
@@ -110,7 +110,7 @@ class _Run:
     self.num_clients: int | None = None
 
   def bind(self, argument: Any) -> None:
-    """Takes the argument apart into the values of the plan's input nodes."""
+    """Converts the argument to the values of the plan's input nodes."""
     if self._plan.parameter_type is not None:
       self._bind(argument, self._plan.parameter, self._plan.parameter_type)
 
@@ -123,11 +123,12 @@ class _Run:
     elif nodes.at_clients:
       if not isinstance(value, (list, tuple)):
         raise TypeError(
-          f"Expected a list with one value for each client, found {type(value).__name__}."
+          f"Expected a list with one value for each client, found {type(value).__name__}; pass a list."
         )
       if self.num_clients not in (None, len(value)):
         raise ValueError(
-          f"Expected as many client values everywhere, found {self.num_clients} and {len(value)}."
+          "Expected all arguments placed at clients to have the same number of values, "
+          f"found {self.num_clients} and {len(value)}."
         )
       self.num_clients = len(value)
       self._clients[nodes] = [self.intake.leaves(item, nodes.type_spec) for item in value]
@@ -135,7 +136,7 @@ class _Run:
       self._server[nodes] = self.intake.leaves(value, nodes.type_spec)
 
   def server_stage(self, stage: stages.Stage | None) -> None:
-    """Computes the server's values of one level."""
+    """Computes the server's nodes of one level."""
     if stage is None:
       return
     inputs = [leaf for node in stage.inputs for leaf in self._server[node]]
@@ -150,7 +151,7 @@ class _Run:
     own = [self._clients[node] for node in client_pass.own]
     clients = [[leaf for part in own for leaf in part[i]] for i in range(self.num_clients or 0)]
     fold = _FoldState(client_pass.fold, self._server) if client_pass.fold else None
-    kept: dict[Node, list] = {node: [] for node in client_pass.kept}
+    kept: dict[Node, list[list[tf.Tensor]]] = {node: [] for node in client_pass.kept}
     for result in self._executor.run(client_pass.function, shared, clients):
       leaves = iter(result)
       by_node = {node: _take(leaves, node) for node in client_pass.outputs}
@@ -163,7 +164,7 @@ class _Run:
       self._server.update(fold.finish())
 
   def result(self, type_spec: tff.Type) -> Any:
-    """Builds the Python result of `type_spec` (which knows the Python containers)."""
+    """Builds the Python result; `type_spec` has its Python containers."""
     return self._result(self._plan.result, type_spec)
 
   def _result(self, nodes: Any, type_spec: tff.Type) -> Any:
@@ -189,7 +190,7 @@ class _Run:
 
 
 class _FoldState:
-  """Running aggregates of a pass; blocks of fixed size, so that bits depend on the order alone."""
+  """The running aggregates of a pass; it folds blocks of fixed size, so bits depend only on the order."""
 
   def __init__(self, fold: stages.Fold, server: dict[Node, list[tf.Tensor]]):
     self._fold = fold

@@ -1,8 +1,8 @@
 """Which devices run clients, and with how many threads.
 
-On CPUs many clients at once, each on one thread, beat one client on all threads: small kernels do
-not split well. The number of threads can only be chosen before TensorFlow starts its runtime, so
-this must come first in a program.
+On CPUs, many clients at the same time with one thread each are faster than one client on all threads,
+because small kernels do not parallelise well. TensorFlow fixes its thread counts when its runtime starts, so
+a program must choose them first.
 """
 
 import os
@@ -17,7 +17,20 @@ HOST = _TASK + "/device:CPU:0"
 
 
 def configure_threads(intra_op: int = 1, inter_op: int | None = None) -> None:
-  """Sets TensorFlow's thread counts; raises if its runtime already started with others."""
+  """Sets TensorFlow's thread counts.
+
+  Args:
+    intra_op: The number of threads of one operation.
+    inter_op: The number of operations that run at the same time; default: the number of cores, at least two.
+
+  Raises:
+    RuntimeError: TensorFlow's runtime has already started with other thread counts.
+
+  Example, before any other TensorFlow operation of the program:
+
+      from tff_momentum import runtime
+      runtime.configure_threads(intra_op=2)
+  """
   wanted = (intra_op, inter_op or max(2, available_cores()))
   found = _set_threads(*wanted)
   if found != wanted:
@@ -25,7 +38,7 @@ def configure_threads(intra_op: int = 1, inter_op: int | None = None) -> None:
 
 
 def prefer_one_thread() -> None:
-  """Sets one thread for each operation if TensorFlow has not started; warns if it is too late."""
+  """Sets one thread per operation; logs a warning if TensorFlow has already started with other counts."""
   wanted = (1, max(2, available_cores()))
   found = _set_threads(*wanted)
   if found != wanted:
@@ -33,7 +46,7 @@ def prefer_one_thread() -> None:
 
 
 def _set_threads(intra_op: int, inter_op: int) -> tuple[int, int]:
-  """Sets the thread counts if that is still possible; returns those in force."""
+  """Sets the thread counts if TensorFlow has not started yet; returns the ones in force."""
   threading = tf.config.threading
   if not eager_context.context()._initialized:
     threading.set_intra_op_parallelism_threads(intra_op)
@@ -46,22 +59,27 @@ def _set_threads(intra_op: int, inter_op: int) -> tuple[int, int]:
 
 def _explain_threads(wanted: tuple[int, int], found: tuple[int, int]) -> str:
   return (
-    f"Expected TensorFlow's (intra, inter) thread counts to be {wanted} for many clients at a time, "
-    f"found that it already started with {found}; call set_execution_context before any other "
+    f"Expected TensorFlow's (intra, inter) thread counts to be {wanted}, which suits many clients at a time, "
+    f"found that TensorFlow has already started with {found}; call set_execution_context before any other "
     "TensorFlow operation."
   )
 
 
 def available_cores() -> int:
-  """Returns the number of cores this process may use."""
+  """Returns the number of CPU cores that this process may use."""
   return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def find_devices(devices: str | list[str]) -> list[str]:
-  """Returns the full names of the logical devices that `devices` stands for, setting them up if need be.
+  """Returns the full names of the logical devices that `devices` stands for; configures them if possible.
 
-  `"auto"`: all GPUs, with memory growth, or the CPU. `"cpu"` or `"gpu"`: all of that kind.
-  `"cpu:4"`: four logical CPU devices. A list: TensorFlow device names, taken as they are.
+  Args:
+    devices: `"auto"` is all GPUs, with memory growth, or else the CPU. `"cpu"` and `"gpu"` are all devices of
+      that kind. `"cpu:4"` is four logical CPU devices. A list has names of TensorFlow devices.
+
+  Raises:
+    ValueError: `devices` is none of these, or names an unknown device.
+    RuntimeError: There is no GPU, or TensorFlow has already started with fewer logical devices.
   """
   if not isinstance(devices, str):
     known = {device.name for device in tf.config.list_logical_devices()}

@@ -1,4 +1,4 @@
-"""Errors of a client's TensorFlow code, told with the client and the operation."""
+"""Adds the client and the operation to errors of a client's TensorFlow code."""
 
 import contextlib
 import contextvars
@@ -17,7 +17,16 @@ _OPERATION = re.compile(r"\{\{node ([^}]*)\}\}")
 
 @contextlib.contextmanager
 def client_labels(label: ClientLabel) -> Iterator[None]:
-  """Names clients in errors raised inside the `with` block: `label` maps a cohort index to a name."""
+  """Sets how error messages name clients inside the `with` block.
+
+  Args:
+    label: A function from a client's index in the cohort to its name.
+
+  >>> from tff_momentum import runtime
+  >>> cohort = ["f_12", "f_13"]
+  >>> with runtime.client_labels(lambda index: f"client {cohort[index]}"):
+  ...   pass  # a failing computation reports "client f_13 failed in operation ..."
+  """
   token = _client_label.set(label)
   try:
     yield

@@ -1,4 +1,4 @@
-"""Where TFF computations run: in this process, on a Ray cluster, or in TFF's own worker."""
+"""Chooses where TFF computations run: in this process, on a Ray cluster, or in TFF's own worker."""
 
 import importlib.util
 
@@ -6,23 +6,9 @@ import tensorflow_federated as tff
 
 from tff_momentum.runtime import devices as devices_lib
 from tff_momentum.runtime.context import InProcessContext
-from tff_momentum.runtime.devices import configure_threads
-from tff_momentum.runtime.errors import client_labels
 from tff_momentum.runtime.executors import ThreadExecutor
-from tff_momentum.runtime.references import DataReference, DataSource, source
 from tff_momentum.runtime.rewrite.options import CompileMode
 from tff_momentum.runtime.tff_worker import create_worker_context
-
-__all__ = [
-  "DataReference",
-  "DataSource",
-  "client_labels",
-  "configure_threads",
-  "create_inprocess_context",
-  "create_worker_context",
-  "set_execution_context",
-  "source",
-]
 
 
 def set_execution_context(
@@ -38,26 +24,42 @@ def set_execution_context(
   num_actors: int | None = None,
   gpus_per_actor: float | None = None,
 ) -> None:
-  """Makes TFF run every computation from now on in the chosen runtime.
+  """Makes TFF run all further computations in the chosen runtime.
+
+  Call it before any other TensorFlow operation, because TensorFlow fixes its thread counts when it starts.
 
   Args:
-    runtime: `"inprocess"` (default), `"ray"`, a cluster, or `"tff"`, the worker process of TFF's wheel.
-    devices: In process: `"auto"` (all GPUs, else the CPU), `"gpu"`, `"cpu"`, `"cpu:N"` for N logical
-      CPU devices, or a list of TensorFlow device names.
-    max_clients_in_flight: In process: clients training at the same time; default: one for each GPU,
-      or one for each CPU core.
-    threads: In process: TensorFlow threads for one operation. Default: one, if TensorFlow has not
-      started yet (else a warning); a number is insisted on.
-    compile: In process and on Ray: whether XLA compiles gradient functions of known shapes:
-      `"auto"` (those of recurrent models), `"on"` or `"off"`.
-    default_num_clients: Cohort size for computations with no argument placed at clients.
-    worker_startup_seconds: Time limit for TFF's worker (default: 60) or all of Ray's actors (default:
-      300) to come up.
-    address: On Ray: the cluster's `"host:port"`, or `"auto"` for one that this machine is part of;
-      default: a cluster of this machine alone, ended with this process.
-    num_actors: On Ray: clients training at the same time; default: one for each GPU of the cluster,
-      or one for each CPU.
+    runtime: `"inprocess"` (default), `"ray"` (a cluster), or `"tff"` (the worker process of TFF's wheel).
+    devices: In process: `"auto"` (all GPUs, or else the CPU), `"gpu"`, `"cpu"`, `"cpu:N"` for N logical CPU
+      devices, or a list of TensorFlow device names.
+    max_clients_in_flight: In process: the number of clients that train at the same time; default: one per
+    GPU,
+      or one per CPU core.
+    threads: In process: TensorFlow's threads per operation. Default: one, or a warning if TensorFlow has
+      already started with another number. An explicit number that cannot be set is an error.
+    compile: In process and on Ray: which gradient functions XLA compiles: `"auto"` (those of recurrent
+      models), `"on"` (all with suitable shapes) or `"off"`.
+    default_num_clients: The cohort size of computations without arguments placed at clients.
+    worker_startup_seconds: How long to wait for TFF's worker (default: 60) or all Ray actors (default: 300).
+    address: On Ray: the cluster's `"host:port"`, or `"auto"` for the cluster that this machine belongs to;
+      default: a new cluster on this machine, which ends with this process.
+    num_actors: On Ray: the number of clients that train at the same time; default: one per GPU of the
+    cluster,
+      or one per CPU.
     gpus_per_actor: On Ray: 0.5 lets two clients share a GPU; default: 1 if the cluster has GPUs.
+
+  Raises:
+    ValueError: An argument has a value that is not listed above, or Ray is not installed.
+    RuntimeError: TensorFlow has already started with other threads or devices, a GPU is missing, or TFF's
+      worker does not answer.
+    ConnectionError: There is no Ray cluster at `address`.
+    TimeoutError: Ray's actors do not start in time.
+
+  >>> import tensorflow_federated as tff
+  >>> from tff_momentum import runtime
+  >>> runtime.set_execution_context("inprocess", devices="cpu")
+  >>> int(tff.tensorflow.computation(lambda: 6 * 7)())
+  42
   """
   if runtime == "inprocess":
     context: tff.framework.SyncContext = create_inprocess_context(
@@ -90,7 +92,7 @@ def set_execution_context(
 def _require_ray() -> None:
   if importlib.util.find_spec("ray") is None:
     raise ValueError(
-      'Expected Ray for runtime="ray", found that it is not installed; install tff-momentum[cluster].'
+      'Expected Ray to be installed for runtime="ray", found no such package; install tff-momentum[cluster].'
     )
 
 
@@ -102,7 +104,26 @@ def create_inprocess_context(
   compile: CompileMode = "auto",
   default_num_clients: int = 0,
 ) -> InProcessContext:
-  """Returns the in-process context without installing it; see `set_execution_context`."""
+  """Returns a context that runs computations in this process, without making it TFF's default.
+
+  Args:
+    devices: See `set_execution_context`, as for all arguments.
+    max_clients_in_flight: The number of clients that train at the same time.
+    threads: TensorFlow's threads per operation.
+    compile: Which gradient functions XLA compiles.
+    default_num_clients: The cohort size of computations without arguments placed at clients.
+
+  Raises:
+    ValueError: An argument has an unknown value, or there are fewer clients in flight than devices.
+    RuntimeError: TensorFlow has already started with other threads or devices, or a GPU is missing.
+
+  >>> import tensorflow_federated as tff
+  >>> from tff_momentum import runtime
+  >>> context = runtime.create_inprocess_context("cpu", max_clients_in_flight=2)
+  >>> with tff.framework.get_context_stack().install(context):
+  ...   int(tff.tensorflow.computation(lambda: 6 * 7)())
+  42
+  """
   if threads is None:
     devices_lib.prefer_one_thread()
   else:

@@ -1,7 +1,7 @@
-"""Runs one function for each client of a cohort, several at a time, and yields the results in cohort order.
+"""Runs one function for each client of a cohort, several at a time, and yields results in cohort order.
 
-A runtime differs from another only in its executor: the interpreter hands over a pass's function,
-the shared values, and the clients' own values, and takes results in order.
+Runtimes differ only in their executor: the context passes it a function, the shared values and the clients'
+own values, and reads the results in order.
 """
 
 import collections
@@ -19,7 +19,7 @@ class ClientExecutor(Protocol):
   """Maps a function over clients.
 
   Attributes:
-    takes_references: whether clients' values may have a `DataReference` in the place of a data set.
+    takes_references: Whether clients' values may contain a `DataReference` instead of a data set.
   """
 
   takes_references: bool
@@ -30,14 +30,14 @@ class ClientExecutor(Protocol):
     shared: Sequence[tf.Tensor],
     clients: Sequence[Sequence[tf.Tensor]],
   ) -> Iterator[list[tf.Tensor]]:
-    """Yields `function(shared + clients[i])` for i = 0, 1, ... in this order."""
+    """Yields `function(shared + clients[i])` for i = 0, 1, ..., in this order."""
 
 
 class ThreadExecutor:
-  """Runs clients on a pool of local devices, `slots` at a time on each.
+  """Runs clients on a pool of local devices, `slots` clients at a time on each.
 
-  Client i runs on device i mod n: which device computes what is a function of the cohort alone, so
-  that the bits of a run do not depend on timing even where devices differ.
+  Client i runs on device i mod n, so the device depends only on the cohort, and the bits of a run do not
+  depend on timing, even if devices differ.
   """
 
   takes_references = False
@@ -89,7 +89,7 @@ class ThreadExecutor:
 
 
 def _copies(shared: Sequence[tf.Tensor], used: list[int], device: str) -> list[tf.Tensor]:
-  """Copies shared values to a device, once for all of its clients."""
+  """Copies shared values to a device, once for all its clients."""
   return [_to_device(shared[i], device) for i in used]
 
 

@@ -1,8 +1,8 @@
-"""Traces Python code into a TensorFlow function that is called with and returns flat lists of tensors.
+"""Traces Python code into TensorFlow functions from flat lists of tensors to flat lists of tensors.
 
-The function is called through TensorFlow's eager runtime directly: the arguments are known to be
-tensors in the right order, so the usual handling of Python structures, which costs more than a
-small client's training step, is not needed.
+The functions are called directly through TensorFlow's eager runtime. The arguments are tensors in the right
+order, so the usual handling of Python structures, which takes longer than a small client's training step, is
+not needed.
 """
 
 import collections
@@ -26,7 +26,12 @@ _lock = threading.Lock()
 
 
 class FlatFunction:
-  """A traced function: `function(inputs, device)` runs it on a device."""
+  """A traced function; `function(inputs, device)` runs it on a device.
+
+  Attributes:
+    label: A name for logs and tests.
+    used: The positions of the inputs that the function reads; only these are sent to the device.
+  """
 
   def __init__(
     self,
@@ -42,13 +47,15 @@ class FlatFunction:
         for i, spec in enumerate(input_specs)
       ]
       outputs = [tf.identity(tensor) for tensor in python_function(list(placeholders))]
-    # Arguments that nothing reads are never sent to the device.
     self.used = [i for i, tensor in enumerate(placeholders) if tensor.consumers()]
     unused = {placeholders[i].op for i in set(range(len(placeholders))) - set(self.used)}
     graph.inputs = [placeholders[i] for i in self.used]
     graph.outputs = outputs
     if graph.captures:
-      raise ValueError(f"Expected {label} to depend on its arguments only, found captured tensors.")
+      raise ValueError(
+        f"Expected {label} to depend only on its arguments, found {len(graph.captures)} captured tensors; "
+        "pass them as arguments."
+      )
     _hide(graph, unused)
     _register_library(self, graph)
     self._function = atomic_function.from_func_graph(f"__runtime_{label}_{next(_names)}", graph, {})
@@ -56,15 +63,15 @@ class FlatFunction:
     self._num_outputs = len(outputs)
 
   def __call__(self, inputs: Sequence[tf.Tensor], device: str | None = None) -> list[tf.Tensor]:
-    """Runs the function on `device` with all declared inputs (the unused ones may be anything)."""
+    """Runs the function on `device` with all declared inputs; unused ones may be anything."""
     return self.call_used([inputs[i] for i in self.used], device)
 
   def call_used(self, inputs: list[tf.Tensor], device: str | None = None) -> list[tf.Tensor]:
-    """Runs the function on `device`, given only the inputs listed in `used`."""
+    """Runs the function on `device` with only the inputs listed in `used`."""
     return execute(self._name, inputs, self._num_outputs, device)
 
   def definitions(self) -> tuple[str, int, list[bytes]]:
-    """Returns what another process needs to `execute` it: name, number of outputs, all functions."""
+    """Returns what another process needs to `execute` it: name, number of outputs, serialised functions."""
     context = eager_context.context()
     found: dict[str, bytes] = {}
     names = [self._name]
@@ -85,7 +92,7 @@ class FlatFunction:
 def execute(
   name: str, inputs: list[tf.Tensor], num_outputs: int, device: str | None = None
 ) -> list[tf.Tensor]:
-  """Runs a function that TensorFlow's eager runtime knows by `name`."""
+  """Runs the function that TensorFlow's eager runtime knows by `name`."""
   context = eager_context.context()
   context.ensure_initialized()
   options = context.function_call_options
@@ -104,21 +111,21 @@ def execute(
 
 @functools.cache
 def _without_folding(config: bytes) -> bytes:
-  """Has TensorFlow not keep what a function without inputs gives as constants: initial states are large."""
+  """Turns constant folding off: results of a function without inputs, such as initial states, are large."""
   changed = tf.compat.v1.ConfigProto.FromString(config)
   changed.graph_options.rewrite_options.constant_folding = rewriter_config_pb2.RewriterConfig.OFF
   return changed.SerializeToString(deterministic=True)
 
 
-def _hide(graph: func_graph_lib.FuncGraph, operations: set) -> None:
-  """Leaves placeholders that are no inputs out of the function made of `graph`."""
+def _hide(graph: func_graph_lib.FuncGraph, operations: set[tf.Operation]) -> None:
+  """Leaves unused placeholders out of the function made from `graph`, where they would have no value."""
   if operations:
     kept = [operation for operation in graph.get_operations() if operation not in operations]
     graph.get_operations = lambda: kept
 
 
 def _register_library(owner: object, graph: func_graph_lib.FuncGraph) -> None:
-  """Makes the functions that `graph` imported known to the runtime while `owner` lives."""
+  """Registers the functions that `graph` imported with TensorFlow's runtime while `owner` lives."""
   names = []
   for name, function in graph._functions.items():
     if isinstance(function, atomic_function.AtomicFunction):

@@ -1,16 +1,15 @@
 """Reads a computation in call-dominant form as a graph of placed values.
 
-Each value is a `Node`: an input, the result of local code at the server or at every client, or an
-aggregate. A value that is the same for all clients (a broadcast) is the server's node itself. The
-`level` of a node is the number of passes over the clients that must be over before it can be
-computed, so that all server nodes of a level can become one TensorFlow function, and all client
-nodes of a level another.
+Each value is a `Node`: an input, the result of local code at the server or at every client, or an aggregate.
+A value that is the same for all clients (a broadcast) is the server's node itself. The `level` of a node is
+the number of passes over the clients that must end before it can be computed. So all server nodes of a level
+can become one TensorFlow function, and all client nodes of a level another.
 """
 
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -18,17 +17,26 @@ from tensorflow_federated.python.core.impl.compiler import building_blocks as bl
 
 from tff_momentum.runtime import trace_blocks, types
 from tff_momentum.runtime.rewrite import options
+from tff_momentum.runtime.types import Value
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Node:
-  """A placed value. `compute` takes the values of `inputs` and runs while a function is traced."""
+  """A placed value.
+
+  Attributes:
+    type_spec: The type of the value at one participant.
+    at_clients: Whether every client has its own value.
+    level: The number of passes over the clients that come first.
+    inputs: The nodes whose values `compute` takes.
+    compute: Computes the value while a function is traced; None for an input or an aggregate.
+  """
 
   type_spec: tff.Type
   at_clients: bool
   level: int
   inputs: tuple["Node", ...] = ()
-  compute: Callable[..., Any] | None = None  # None: an input or an aggregate
+  compute: Callable[..., Value] | None = None
 
   @functools.cached_property
   def num_leaves(self) -> int:
@@ -38,36 +46,36 @@ class Node:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Aggregate(Node):
-  """The fold of a client value: `accumulate(state, value, *captured)` from `zero`, in cohort order."""
+  """The fold of a client value in cohort order: `accumulate(state, value, *captured)`, starting at `zero`."""
 
   value: Node = None  # type: ignore[assignment]
   zero: Node = None  # type: ignore[assignment]
   captured: tuple[Node, ...] = ()
-  accumulate: Callable[..., Any] = None  # type: ignore[assignment]
+  accumulate: Callable[..., Value] = None  # type: ignore[assignment]
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
   """A computation as a graph: nests of nodes for its parameter and its result."""
 
-  parameter: Any
-  result: Any
+  parameter: "NodeNest | None"
+  result: "NodeNest"
   parameter_type: tff.Type | None
   result_type: tff.Type
 
 
 @dataclasses.dataclass(frozen=True)
 class _Function:
-  """A function-valued block together with what its free names mean."""
+  """A function-valued block with the values of its free names."""
 
   block: blocks.ComputationBuildingBlock
-  environment: Mapping[str, Any]
+  environment: "Environment"
 
   @property
   def type_signature(self) -> tff.FunctionType:
     return self.block.type_signature
 
-  def bind(self) -> tuple[tuple[Node, ...], Callable[..., Any]]:
+  def bind(self) -> tuple[tuple[Node, ...], Callable[..., Value]]:
     """Returns the nodes that the function captures, and `call(argument, captured values)`."""
     free = {name: self.environment[name] for name in sorted(_free_names(self.block))}
     captured = tuple(nodes_in(tuple(free.values())))
@@ -80,8 +88,13 @@ class _Function:
     return captured, call
 
 
-def nodes_in(value: Any) -> Iterator[Node]:
-  """Yields the nodes of a nest of tuples (and functions, by what they capture), in order."""
+# A value of the plan: nodes in nested tuples. A function stands for the nodes that it captures.
+NodeNest: TypeAlias = "Node | _Function | tuple[NodeNest, ...]"
+Environment: TypeAlias = Mapping[str, NodeNest]
+
+
+def nodes_in(value: NodeNest) -> Iterator[Node]:
+  """Yields the nodes of a nest, and those that its functions capture, in order."""
   if isinstance(value, Node):
     yield value
   elif isinstance(value, tuple):
@@ -91,8 +104,8 @@ def nodes_in(value: Any) -> Iterator[Node]:
     yield from value.bind()[0]
 
 
-def replace_nodes(value: Any, values: Iterator[Any]) -> Any:
-  """Rebuilds a nest of nodes with the values of its nodes, taken in the order of `nodes_in`."""
+def replace_nodes(value: NodeNest, values: Iterator[Value]) -> Any:
+  """Returns a nest with `values`, in the order of `nodes_in`, in place of its nodes."""
   if isinstance(value, Node):
     return next(values)
   if isinstance(value, tuple):
@@ -111,7 +124,7 @@ def build_plan(block: blocks.ComputationBuildingBlock) -> Plan:
   return Plan(parameter, result, signature.parameter, signature.result)
 
 
-def _input_nodes(type_spec: tff.Type) -> Any:
+def _input_nodes(type_spec: tff.Type) -> NodeNest:
   if isinstance(type_spec, tff.StructType):
     return tuple(_input_nodes(element) for element in type_spec)
   at_clients = (
@@ -122,7 +135,7 @@ def _input_nodes(type_spec: tff.Type) -> Any:
   return Node(types.member_of(type_spec), at_clients, level=0)
 
 
-def _value(block: blocks.ComputationBuildingBlock, environment: Mapping[str, Any]) -> Any:
+def _value(block: blocks.ComputationBuildingBlock, environment: Environment) -> Any:
   if isinstance(block, blocks.Reference):
     return environment[block.name]
   if isinstance(block, blocks.Selection):
@@ -146,7 +159,9 @@ def _value(block: blocks.ComputationBuildingBlock, environment: Mapping[str, Any
     return _local(block.type_signature, lambda: trace_blocks.evaluate(block, {}))
   if isinstance(block.type_signature, tff.FunctionType):
     return _Function(block, environment)
-  raise NotImplementedError(f"Expected a TFF computation, found {block.compact_representation()}.")
+  raise NotImplementedError(
+    f"Expected a block that TFF computations are made of, found {block.compact_representation()}."
+  )
 
 
 def _call(function: _Function, argument: Any) -> Any:
@@ -198,13 +213,13 @@ def _zip(type_spec: tff.Type, argument: Any) -> Node:
 
 
 def _place(type_spec: tff.Type, argument: Any) -> Node:
-  """Broadcasts and placed values: the same nodes, as one."""
+  """Returns a broadcast or placed value: the same nodes, as one."""
   return argument if isinstance(argument, Node) else _zip(type_spec, argument)
 
 
 def _aggregate(type_spec: tff.FederatedType, argument: Any) -> Node:
   value, zero, accumulate, _, report = argument
-  if not value.at_clients:  # a broadcast value counts once for each client
+  if not value.at_clients:  # a broadcast value is aggregated once per client
     value = _local(value.type_spec, lambda same: same, value, at_clients=True)
   captured, call = accumulate.bind()
   state_type = accumulate.type_signature.parameter[0]

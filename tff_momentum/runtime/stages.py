@@ -1,21 +1,20 @@
 """Groups a plan's nodes into stages and traces each stage as one TensorFlow function.
 
-A computation runs as: server stage 0, pass 0 over the clients, server stage 1, pass 1, ... A pass
-runs one function for each client and folds its results into all aggregates of that level with
-another. A client value that a later pass (or the caller) needs is kept for each client; everything
-else dies with the client's function.
+A computation runs as server stage 0, pass 0 over the clients, server stage 1, pass 1, and so on. A pass runs
+one function for each client and folds the results into all aggregates of that level with another function.
+Client values that a later pass or the caller needs are kept; all others are freed when the client's function
+ends.
 """
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
 from tff_momentum.runtime import functions, types
 from tff_momentum.runtime.plan import Aggregate, Node, Plan, nodes_in
 
-# How many clients' results one call of the fold function adds, one after the other.
+# The number of clients' results that one call of the fold function adds, one after the other.
 FOLD_BLOCK = 8
 
 
@@ -30,7 +29,7 @@ class Stage:
 
 @dataclasses.dataclass
 class Fold:
-  """Adds clients' results to aggregates; `functions[k]` takes k clients at once, in order."""
+  """Adds clients' results to aggregates; `functions[k]` adds those of k clients, in order."""
 
   aggregates: list[Aggregate]
   captured: list[Node]
@@ -40,7 +39,16 @@ class Fold:
 
 @dataclasses.dataclass
 class ClientPass:
-  """What happens between two server stages: one function at each client, and the fold."""
+  """What happens between two server stages: one function at each client, and the fold.
+
+  Attributes:
+    shared: The server's nodes that the function reads.
+    own: The client's nodes that it reads.
+    outputs: The nodes that it returns.
+    kept: Those of the outputs that a later pass or the caller needs.
+    function: The traced function, from `shared` and `own` to `outputs`.
+    fold: How the outputs are aggregated; None if they are not.
+  """
 
   shared: list[Node]
   own: list[Node]
@@ -59,7 +67,7 @@ class Level:
 
 
 def build_levels(plan: Plan) -> list[Level]:
-  """Traces all functions of `plan` that its result depends on."""
+  """Traces the functions of `plan` that its result depends on."""
   needed = _needed_nodes(plan)
   result = set(nodes_in(plan.result))
   count = 1 + max((node.level for node in needed), default=0)
@@ -67,7 +75,7 @@ def build_levels(plan: Plan) -> list[Level]:
 
 
 def _needed_nodes(plan: Plan) -> list[Node]:
-  """Returns every node that the result needs, each after the nodes that it needs itself."""
+  """Returns the nodes that the result depends on, each after its own sources."""
   order: dict[Node, None] = {}
 
   def visit(node: Node) -> None:
@@ -161,7 +169,7 @@ def _trace(
 ) -> functions.FlatFunction:
   def run(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     leaves = iter(tensors)
-    values: dict[Node, Any] = {n: types.unflatten(n.type_spec, leaves) for n in inputs}
+    values: dict[Node, types.Value] = {n: types.unflatten(n.type_spec, leaves) for n in inputs}
     for node in nodes:
       assert node.compute is not None
       values[node] = node.compute(*(values[source] for source in node.inputs))

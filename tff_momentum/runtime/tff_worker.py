@@ -1,8 +1,8 @@
 """TFF's own worker process, started with a time limit and ended together with this process.
 
-The worker is the child of a small shell that waits for the end of a pipe held open by this process.
-Whatever ends this process (exit, exception, signal, kill -9) closes the pipe, and the shell ends
-the worker.
+The worker is the child of a small shell that waits for the end of a pipe, which this process holds open. When
+this process ends for any reason (exit, exception, signal, kill -9), the pipe closes and the shell kills the
+worker.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _CHANNEL_OPTIONS = [
 
 
 class WorkerProcess:
-  """A running `worker_binary`; `stop` ends it, and so does the end of this process."""
+  """A running `worker_binary`; it ends with `stop` or with this process."""
 
   def __init__(self, startup_seconds: float, max_concurrent_calls: int = -1):
     self.port = portpicker.pick_unused_port()
@@ -44,8 +44,8 @@ class WorkerProcess:
       f"--port={self.port}",
       f"--max_concurrent_computation_calls={max_concurrent_calls}",
     ]
-    self._output = tempfile.TemporaryFile()  # noqa: SIM115 (kept open as long as the worker lives)
-    # A session of its own: Ctrl-C reaches this process only, which then ends the worker.
+    self._output = tempfile.TemporaryFile()  # noqa: SIM115 (open while the worker lives)
+    # In its own session, so that Ctrl-C reaches only this process, which then ends the worker.
     self._shell = subprocess.Popen(
       ["/bin/sh", "-c", _SHELL, "sh", *command],
       stdin=subprocess.PIPE,
@@ -60,7 +60,7 @@ class WorkerProcess:
 
   @property
   def process_group(self) -> int:
-    """The id of the process group of the worker and its guard."""
+    """The process group of the worker and its shell."""
     return self._shell.pid
 
   @property
@@ -77,13 +77,13 @@ class WorkerProcess:
         self.stop()
         raise RuntimeError(
           f"Expected TFF's worker to answer on port {self.port} within {seconds:g} s, found no answer "
-          f'(it printed: {said}); raise worker_startup_seconds or use runtime="inprocess".'
+          f'(its output: {said}); raise worker_startup_seconds or use runtime="inprocess".'
         )
       time.sleep(0.05)
 
 
 def worker_binary() -> str:
-  """Returns the path of the worker that TFF's wheel brings along."""
+  """Returns the path of the worker in TFF's wheel."""
   path = os.path.join(os.path.dirname(tff.__file__), "data", "worker_binary")
   if not os.path.isfile(path):
     raise RuntimeError(
@@ -103,10 +103,26 @@ def _stop(shell: subprocess.Popen) -> None:
 def create_worker_context(
   default_num_clients: int = 0, startup_seconds: float = 60.0
 ) -> tff.framework.SyncContext:
-  """Returns TFF's synchronous context over a worker that is started now and never outlives us."""
+  """Starts TFF's worker and returns a context that runs computations in it.
+
+  The worker ends with this process. A worker that dies is replaced by a new one at the next computation.
+
+  Args:
+    default_num_clients: The cohort size of computations without arguments placed at clients.
+    startup_seconds: How long to wait for the worker to answer.
+
+  Raises:
+    RuntimeError: The worker is missing, or does not answer in time.
+
+  Example:
+
+      context = runtime.create_worker_context()
+      with tff.framework.get_context_stack().install(context):
+        state = process.initialize()
+  """
   logging.warning(
-    "TFF's worker listens on all network interfaces of this machine, with no password and no flag to change "
-    'that: use it in a network that you trust, or runtime="inprocess", which opens no port.'
+    "TFF's worker listens on all network interfaces of this machine, without a password, and has no flag to "
+    'change that: use it only in a network that you trust, or use runtime="inprocess", which opens no port.'
   )
   compat.stop_eager_tensor_leak()
   worker = WorkerProcess(startup_seconds)

@@ -1,7 +1,7 @@
 """Runs local (unplaced) building blocks while a TensorFlow function is being traced.
 
-Values are nests of tuples of symbolic tensors (see `types`), functions are Python callables.
-Whatever is called here becomes part of one TensorFlow function.
+Values are nested tuples of symbolic tensors (see `types`), and functions are Python callables. All calls
+become parts of one TensorFlow function.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,11 +42,14 @@ def evaluate(block: blocks.ComputationBuildingBlock, environment: Environment) -
   if isinstance(block, blocks.Intrinsic):
     return _intrinsic(block)
   raise NotImplementedError(
-    f"Expected tensors, sequences, structs and functions of them, found {block.compact_representation()}."
+    "Expected a block made of tensors, sequences, structs and functions of them, found "
+    f"{block.compact_representation()}."
   )
 
 
-def tensorflow_callable(block: blocks.CompiledComputation) -> Callable[[Any], Any]:
+def tensorflow_callable(
+  block: blocks.CompiledComputation,
+) -> Callable[[types.Value | None], types.Value]:
   """Returns a function that adds the TensorFlow computation `block` to the graph being traced."""
   prepared = prepared_graphs.prepare(block.proto)
   result_type = block.type_signature.result
@@ -69,7 +72,7 @@ def _intrinsic(block: blocks.Intrinsic) -> Any:
     return _zeros(block.type_signature)
   if block.uri not in _SEQUENCE_INTRINSICS:
     raise NotImplementedError(
-      f"Expected a local computation, found the intrinsic {block.uri!r}; call it on a federated value."
+      f"Expected a local computation, found the intrinsic {block.uri!r}; apply it to a federated value."
     )
   run = _SEQUENCE_INTRINSICS[block.uri]
   return lambda argument: run(block.type_signature, argument)
@@ -81,8 +84,8 @@ def _dataset(variant: tf.Tensor, element_type: tff.Type) -> tf.data.Dataset:
   return tf.data.experimental.from_variant(variant, structure)
 
 
-def _as_tuples(element: Any, element_type: tff.Type) -> Any:
-  """Rewrites a data set's element (ordered dictionaries and tuples) as a nest of tuples."""
+def _as_tuples(element: Any, element_type: tff.Type) -> types.Value:
+  """Converts an element of a data set (ordered dictionaries and tuples) to nested tuples."""
   if not isinstance(element_type, tff.StructType):
     return element
   parts = list(tff.structure.iter_elements(element_type))
@@ -94,7 +97,7 @@ def _as_tuples(element: Any, element_type: tff.Type) -> Any:
 def _map_dataset(
   dataset: tf.data.Dataset, element_type: tff.Type, result_type: tff.Type, function: Callable
 ) -> tf.data.Dataset:
-  """Maps `function`, from tuples to tuples, over a data set with elements of `element_type`."""
+  """Maps `function`, from nested tuples to nested tuples, over a data set with elements of `element_type`."""
 
   def on_element(*element):
     packed = element[0] if len(element) == 1 and not _is_plain_tuple(element_type) else element
@@ -103,8 +106,8 @@ def _map_dataset(
   return dataset.map(on_element)
 
 
-def to_element(value: Any, type_spec: tff.Type) -> Any:
-  """Returns a nest of tuples as the element of a data set: ordered dictionaries and tuples."""
+def to_element(value: types.Value, type_spec: tff.Type) -> Any:
+  """Converts nested tuples to an element of a data set (ordered dictionaries and tuples)."""
   structure = types.element_structure(type_spec)
   return tf.nest.pack_sequence_as(structure, _in_nest_order(value, type_spec))
 
@@ -115,8 +118,8 @@ def _is_plain_tuple(type_spec: tff.Type) -> bool:
   )
 
 
-def _in_nest_order(value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
-  """Flattens a nest of tuples as `tf.nest` flattens its data set form: keys sorted."""
+def _in_nest_order(value: types.Value, type_spec: tff.Type) -> list[tf.Tensor]:
+  """Flattens nested tuples in the order in which `tf.nest` flattens the element: by sorted keys."""
   if not isinstance(type_spec, tff.StructType):
     return [value]
   parts = [
@@ -138,7 +141,7 @@ def _sequence_map(function_type: tff.FunctionType, argument: Any) -> tf.Tensor:
   return tf.data.experimental.to_variant(mapped)
 
 
-def _sequence_reduce(function_type: tff.FunctionType, argument: Any) -> Any:
+def _sequence_reduce(function_type: tff.FunctionType, argument: Any) -> types.Value:
   variant, zero, operator = argument
   element_type, state_type = function_type.parameter[0].element, function_type.result
 
@@ -150,7 +153,7 @@ def _sequence_reduce(function_type: tff.FunctionType, argument: Any) -> Any:
   return types.unflatten(state_type, iter(final))
 
 
-def _sequence_sum(function_type: tff.FunctionType, variant: tf.Tensor) -> Any:
+def _sequence_sum(function_type: tff.FunctionType, variant: tf.Tensor) -> types.Value:
   def add(pair):
     leaves = zip(types.flatten(pair[0]), types.flatten(pair[1]), strict=True)
     return types.unflatten(function_type.result, iter([a + b for a, b in leaves]))
@@ -159,7 +162,7 @@ def _sequence_sum(function_type: tff.FunctionType, variant: tf.Tensor) -> Any:
   return _sequence_reduce(reduce_type, (variant, _zeros(function_type.result), add))
 
 
-def _zeros(type_spec: tff.Type) -> Any:
+def _zeros(type_spec: tff.Type) -> types.Value:
   leaves = [tf.zeros(spec.shape, spec.dtype) for spec in types.flat_specs(type_spec)]
   return types.unflatten(type_spec, iter(leaves))
 

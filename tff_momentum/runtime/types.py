@@ -1,21 +1,23 @@
-"""How a value of a TFF type is laid out inside the runtime.
+"""How the runtime represents values of TFF types.
 
-A tensor is a `tf.Tensor`, a sequence is the variant tensor of its `tf.data.Dataset` (or of a list of
-its batches, see `lists`), a struct is a plain tuple in the order of its type. A value is therefore a
-nest of tuples whose leaves are tensors, and can be flattened without looking at names or containers.
+A tensor is a `tf.Tensor`. A sequence is the variant tensor of its `tf.data.Dataset`, or of a list of its
+batches (see `rewrite/array_datasets.py`). A struct is a plain tuple in the order of its type. So a value is
+nested tuples of tensors, which can be flattened without its names and Python containers.
 """
 
 import collections
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.python.core.impl.types import type_conversions, type_transformations
 
+Value: TypeAlias = "tf.Tensor | tuple[Value, ...]"
+
 
 def member_of(type_spec: tff.Type) -> tff.Type:
-  """Returns what one placed participant holds: the member of a federated type, or the type itself."""
+  """Returns the type of one participant's value: the member of a federated type, or the type itself."""
   return type_spec.member if isinstance(type_spec, tff.FederatedType) else type_spec
 
 
@@ -31,7 +33,7 @@ def flat_specs(type_spec: tff.Type) -> list[tf.TensorSpec]:
 
 
 def has_sequence(type_spec: tff.Type) -> bool:
-  """Whether there is a sequence among the leaves."""
+  """Whether some leaf is a sequence."""
   if isinstance(type_spec, tff.StructType):
     return any(map(has_sequence, type_spec))
   if isinstance(type_spec, tff.FederatedType):
@@ -39,15 +41,15 @@ def has_sequence(type_spec: tff.Type) -> bool:
   return isinstance(type_spec, tff.SequenceType)
 
 
-def flatten(value: Any) -> list[tf.Tensor]:
-  """Returns the leaves of a nest of tuples, in order."""
+def flatten(value: Value) -> list[tf.Tensor]:
+  """Returns the leaves of a value, in order."""
   if isinstance(value, tuple):
     return [leaf for element in value for leaf in flatten(element)]
   return [value]
 
 
-def unflatten(type_spec: tff.Type, leaves: Iterator[Any]) -> Any:
-  """Builds the nest of tuples of `type_spec`, taking its leaves from the iterator `leaves`."""
+def unflatten(type_spec: tff.Type, leaves: Iterator[tf.Tensor]) -> Value:
+  """Builds a value of `type_spec`, taking its leaves from the iterator `leaves`."""
   if isinstance(type_spec, tff.StructType):
     return tuple(unflatten(element, leaves) for element in type_spec)
   return next(leaves)
@@ -56,8 +58,8 @@ def unflatten(type_spec: tff.Type, leaves: Iterator[Any]) -> Any:
 def element_structure(type_spec: tff.Type) -> Any:
   """Returns the `tf.data` element structure of a sequence's element type.
 
-  Named structs become `OrderedDict`s and unnamed ones tuples, whatever their Python container was,
-  which is also how TFF hands data sets to its TensorFlow computations.
+  Named structs become `OrderedDict`s and unnamed ones tuples, regardless of their Python container. TFF
+  passes data sets to its TensorFlow computations in the same form.
   """
 
   def to_standard_container(inner: tff.Type) -> tuple[tff.Type, bool]:

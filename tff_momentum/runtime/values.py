@@ -1,7 +1,7 @@
-"""Python values in, Python values out: the same types that TFF's own context takes and returns."""
+"""Converts Python values to tensors and back, with the same types as TFF's own context."""
 
 import collections
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -19,24 +19,28 @@ from tff_momentum.runtime.rewrite import array_datasets
 
 
 class Intake:
-  """Takes Python values apart into tensors; data sets among them wait until it is known how they are read.
+  """Converts the arguments of a computation to tensors.
 
-  With `keep_references`, a client's data by reference stays a `DataReference` among the leaves.
+  Data sets are converted last, by `settle`, when it is known how the computation reads them.
+
+  Attributes:
+    listable: Whether all data sets so far can be read as lists of batches.
   """
 
   def __init__(self, keep_references: bool = False) -> None:
+    """With `keep_references`, a `DataReference` stays one among the leaves."""
     self.listable = not keep_references
     self._keep_references = keep_references
     self._datasets: list[tuple[tf.data.Dataset, list[tf.Tensor], int]] = []
 
   def leaves(self, value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
-    """Returns the tensors of `value`, checked against its type; those of data sets come with `settle`."""
+    """Returns the tensors of `value`, checked against its type; `settle` fills in those of data sets."""
     leaves: list[tf.Tensor] = []
     self._append(value, type_spec, leaves)
     return leaves
 
   def settle(self, as_lists: bool) -> None:
-    """Puts the data sets where they belong among the leaves: as lists of batches, or as they are."""
+    """Fills in the data sets among all leaves, as lists of batches or as they are."""
     for dataset, leaves, place in self._datasets:
       leaves[place] = array_datasets.variant_of(dataset) if as_lists else dataset._variant_tensor
 
@@ -58,7 +62,11 @@ class Intake:
 
 
 def elements_of(value: Any, type_spec: tff.StructType) -> list[Any]:
-  """Returns the elements of a Python container in the order of `type_spec`."""
+  """Returns the elements of a Python container in the order of `type_spec`.
+
+  Raises:
+    TypeError: The container has other elements than `type_spec`.
+  """
   elements = _elements(value, type_spec)
   if len(elements) != len(type_spec):
     raise TypeError(
@@ -89,8 +97,8 @@ def _to_tensor(value: Any, type_spec: tff.TensorType) -> tf.Tensor:
   dtype = tf.as_dtype(type_spec.dtype.type)
   if isinstance(value, tf.Variable):
     value = value.read_value()
-  elif (shown := arrays.tensor_of(value)) is not None:
-    value = shown
+  elif (viewed := arrays.tensor_of(value)) is not None:
+    value = viewed
   if not isinstance(value, tf.Tensor):
     if _loses_precision(value, type_spec):
       raise TypeError(f"Expected a value of type {type_spec}, found dtype {value.dtype}.")
@@ -123,11 +131,11 @@ def _to_dataset(value: Any, type_spec: tff.SequenceType) -> tf.data.Dataset:
   return value
 
 
-_accepted: dict[tuple, tff.SequenceType] = {}
+_accepted: dict[tuple[Hashable, int], tff.SequenceType] = {}
 
 
 def _check_element(spec: Any, type_spec: tff.SequenceType) -> None:
-  """Raises unless a data set with elements like `spec` is one of `type_spec`; remembers the answer."""
+  """Raises `TypeError` unless a data set with elements like `spec` is a `type_spec`; caches successes."""
   key = (_hashable(spec), id(type_spec))
   if _accepted.get(key) is type_spec:
     return
@@ -140,7 +148,7 @@ def _check_element(spec: Any, type_spec: tff.SequenceType) -> None:
   _accepted[key] = type_spec
 
 
-def _hashable(spec: Any) -> Any:
+def _hashable(spec: Any) -> Hashable:
   if isinstance(spec, Mapping):
     return (type(spec), tuple((name, _hashable(inner)) for name, inner in spec.items()))
   if isinstance(spec, (tuple, list)):
@@ -149,7 +157,7 @@ def _hashable(spec: Any) -> Any:
 
 
 def from_leaves(leaves: Iterator[tf.Tensor], type_spec: tff.Type) -> Any:
-  """Builds the Python value of `type_spec` in its Python containers, with NumPy arrays for tensors."""
+  """Builds the Python value of `type_spec`: NumPy arrays in its Python containers."""
   if isinstance(type_spec, tff.TensorType):
     return arrays.array_of(next(leaves))
   if isinstance(type_spec, tff.SequenceType):
@@ -165,7 +173,7 @@ def from_leaves(leaves: Iterator[tf.Tensor], type_spec: tff.Type) -> Any:
 
 
 def in_container(elements: list[tuple[str | None, Any]], type_spec: tff.StructType) -> Any:
-  """Puts named elements into the Python container that `type_spec` asks for."""
+  """Puts named elements into the Python container of `type_spec`."""
   container = type_spec.python_container
   named = any(name is not None for name, _ in elements)
   if container is None:

@@ -184,7 +184,7 @@ def test_a_node_killed_in_mid_round_changes_nothing(cluster, context, on_ray, tm
   _assert_same_bits(expected, found)
   assert len(context.executor.actors) == 2
   assert "Lost the Ray actor in process" in caplog.text
-  assert "clients of this round run again in the 2 that are left" in caplog.text
+  assert "clients of this round run again in the remaining 2" in caplog.text
   ran = [mark.name.partition("-")[0] for mark in tmp_path.iterdir()]
   assert len(ran) >= len(set(ran)) == 8
 

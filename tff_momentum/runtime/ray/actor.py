@@ -1,4 +1,4 @@
-"""The part of the Ray runtime that runs on the cluster's nodes: one actor for each device."""
+"""The part of the Ray runtime that runs on the cluster's nodes: one actor per device."""
 
 import dataclasses
 import os
@@ -17,7 +17,7 @@ from tff_momentum.runtime.ray import wire
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-  """An error of a client's TensorFlow code; TensorFlow's own exceptions do not travel well."""
+  """An error of a client's TensorFlow code; TensorFlow's own exceptions cannot be pickled faithfully."""
 
   code: int
   message: str
@@ -29,10 +29,10 @@ class Failure:
 
 
 class ClientActor:
-  """Runs stage functions for one client after the other on one device.
+  """Runs functions for one client after the other, on one device.
 
-  Functions and the shared values of a pass are fetched when they are first needed, and kept: functions
-  for good, shared values until those of another pass come.
+  An actor fetches functions and the shared values of a pass when it first needs them. It keeps functions for
+  its lifetime, and shared values until it needs those of another pass.
   """
 
   def __init__(self) -> None:
@@ -44,7 +44,7 @@ class ClientActor:
     self._shared: list[tf.Tensor] = []
 
   def describe(self) -> str:
-    """Returns where this actor runs, for logs."""
+    """Returns where this actor runs, for the log."""
     node = ray.get_runtime_context().get_node_id()[:8]
     return f"process {os.getpid()} on {socket.gethostname()} (node {node}, {self._device[-5:]})"
 
@@ -54,10 +54,13 @@ class ClientActor:
     """Runs a function for one client.
 
     Args:
-      key: names the function by its content.
-      function: the reference to it, in a list so that Ray leaves fetching it to us.
-      shared: likewise the reference to the shared values.
-      own: the client's own values, encoded.
+      key: The hash of the function.
+      function: A list with the reference to the function. Ray would resolve a reference outside of a list.
+      shared: A list with the reference to the shared values.
+      own: The client's own values, encoded.
+
+    Returns:
+      The encoded results, or the error of the client's TensorFlow code.
     """
     name, num_outputs = self._function(key, function[0])
     try:

@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster: one that is there, or one of our own that ends with this process."""
+"""The connection to a Ray cluster: an existing one, or one that this process starts and ends."""
 
 import contextlib
 import logging as python_logging
@@ -16,22 +16,22 @@ from tff_momentum.runtime.devices import available_cores
 from tff_momentum.runtime.ray import actor as ray_actor
 
 _LOOPBACK = "127.0.0.1"
-# Waits for the end of a pipe that this process holds open.
+# Waits for the end of a pipe, which this process holds open, and kills the processes in its arguments.
 _GUARD = 'read -r _; kill -9 "$@"'
 
 
 class Connection:
-  """Keeps this process connected to a cluster for as long as the object lives.
+  """Keeps this process connected to a cluster while the object lives.
 
-  Without an address a cluster of one node is started that listens on the loopback interface only. Ray
-  asks the kernel to kill its processes with ours, whatever ends us, but not those that they start;
-  `guard` sees to these.
+  Without an address, it starts a cluster of one node that listens only on the loopback interface. Ray asks
+  the kernel to kill its processes when ours ends, but not the processes that they start; `guard` kills
+  those.
   """
 
   def __init__(self, address: str | None, num_cpus: int | None):
     self.address = address
     self._to_guard = address is None and not ray.is_initialized()
-    if ray.is_initialized():  # the caller's own connection, which is the caller's to close
+    if ray.is_initialized():  # the caller's connection, which the caller closes
       self.close = weakref.finalize(self, lambda: None)
       return
     for name in ("RAY_USAGE_STATS_ENABLED", "RAY_enable_metrics_collection"):
@@ -47,23 +47,23 @@ class Connection:
     else:
       if not address.startswith((_LOOPBACK, "localhost")):
         logging.warning(
-          "The Ray cluster at %s may be reached over the network, and Ray asks for no password: whoever can "
-          "connect can run code in it. Use it in a network that you trust.", address,
+          "The Ray cluster at %s may be reachable over the network, and Ray requires no password: anyone who "
+          "can connect can run code in it. Use it only in a network that you trust.", address,
         )  # fmt: skip
       options.update(address=address)
     try:
       with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # Ray's news of later versions
+        warnings.simplefilter("ignore", FutureWarning)  # about later versions of Ray
         ray.init(**options)
     except (ConnectionError, ValueError) as error:
       raise ConnectionError(
         f"Expected a Ray cluster at {address!r}, found none ({error}); start one with `ray start "
-        "--head`, or leave the address out to run on this machine alone."
+        "--head`, or omit the address to run on this machine only."
       ) from error
     self.close = weakref.finalize(self, ray.shutdown)
 
   def guard(self) -> None:
-    """Has a small shell kill all of our cluster's processes when this process is gone."""
+    """Starts a small shell that kills all processes of our cluster when this process has ended."""
     if self._to_guard:
       self._to_guard = False
       pids = [str(pid) for pid in _descendants(os.getpid())]
@@ -84,7 +84,7 @@ def _shut_down(guard: subprocess.Popen) -> None:
 
 
 def _descendants(root: int) -> list[int]:
-  """Returns the processes that `root` started, and those that they started, and so on."""
+  """Returns the processes that `root` started, directly or indirectly."""
   parents = {}
   for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
     with contextlib.suppress(OSError):
@@ -99,13 +99,22 @@ _latest: weakref.ref[Connection] | None = None
 
 
 def connect(address: str | None, num_cpus: int | None = None) -> Connection:
-  """Returns the connection to the cluster at `address`; None stands for one of our own."""
+  """Returns the connection to the cluster at `address`, or to one on this machine if it is None.
+
+  Args:
+    address: The cluster's `"host:port"`, or `"auto"`.
+    num_cpus: The number of CPUs of a cluster on this machine; default: all available cores.
+
+  Raises:
+    ConnectionError: There is no cluster at `address`.
+    RuntimeError: This process is connected to another cluster.
+  """
   global _latest
   found = _latest() if _latest else None
   if found is not None and ray.is_initialized():
     if found.address != address:
       raise RuntimeError(
-        f"Expected to stay with the Ray cluster at {found.address!r}, found another address, "
+        f"Expected the address of the Ray cluster in use, {found.address!r}, found another one, "
         f'{address!r}; call set_execution_context("inprocess") in between.'
       )
     return found
@@ -117,12 +126,16 @@ def connect(address: str | None, num_cpus: int | None = None) -> Connection:
 def start_actors(
   num_actors: int | None, gpus_per_actor: float | None, startup_seconds: float
 ) -> dict[Any, str]:
-  """Starts actors all over the cluster; returns them with a description of each.
+  """Starts actors on all nodes of the cluster; returns them with a description of each.
 
   Args:
-    num_actors: default: one for each GPU (or part of one, as `gpus_per_actor` says), or each CPU.
-    gpus_per_actor: default: 1 if the cluster has GPUs, else 0.
-    startup_seconds: the time limit for all of them to answer.
+    num_actors: Default: one per GPU, or per share of a GPU that `gpus_per_actor` sets, or else one per CPU.
+    gpus_per_actor: Default: 1 if the cluster has GPUs, else 0.
+    startup_seconds: How long to wait for all of them to answer.
+
+  Raises:
+    ValueError: The cluster has no room for so many actors.
+    TimeoutError: Some actors do not answer in time.
   """
   resources = ray.cluster_resources()
   cpus, gpus = int(resources.get("CPU", 0)), resources.get("GPU", 0)
@@ -132,7 +145,7 @@ def start_actors(
   if not 1 <= wanted <= room:
     raise ValueError(
       f"Expected between 1 and {room} actors on a cluster of {cpus} CPUs and {gpus:g} GPUs (one CPU "
-      f"and {each:g} GPUs for each actor), found {wanted}."
+      f"and {each:g} GPUs per actor), found {wanted}."
     )
   actor_class: Any = ray.remote(ray_actor.ClientActor)
   start = actor_class.options(
@@ -149,7 +162,7 @@ def start_actors(
       ray.kill(actor)
     raise TimeoutError(
       f"Expected {wanted} Ray actors to answer within {startup_seconds:g} s, found {len(ready)}; "
-      "raise worker_startup_seconds, or ask for fewer with num_actors."
+      "raise worker_startup_seconds, or lower num_actors."
     )
   found = {answers[answer]: ray.get(answer) for answer in ready}
   for place in found.values():
@@ -158,6 +171,6 @@ def start_actors(
 
 
 def _python_path() -> str:
-  """Returns the search path with which an actor finds this package, and what lies beside it."""
+  """Returns the search path by which actors find this package and its neighbours."""
   root = str(pathlib.Path(__file__).resolve().parents[3])
   return os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))

@@ -1,7 +1,7 @@
-"""The Ray runtime: the head interprets a computation, actors on the cluster run its clients.
+"""The Ray runtime: the head runs the server's part of a computation, actors on the cluster run its clients.
 
-Results are folded at the head in cohort order, exactly as in process, so which actor ran which client
-leaves no trace in them.
+The head folds results in cohort order, exactly as in process, so they do not depend on which actor ran which
+client.
 """
 
 import collections
@@ -22,14 +22,14 @@ from tff_momentum.runtime.ray import cluster, wire
 from tff_momentum.runtime.ray.actor import Failure
 from tff_momentum.runtime.rewrite.options import CompileMode
 
-# While an actor trains one client, the next one's values are on their way.
+# While an actor trains one client, the values of the next one are already on their way.
 _CLIENTS_QUEUED = 2
-# How far the actors may run ahead of the fold, in clients for each actor; bounds the head's memory.
+# How many clients per actor may be ahead of the fold; bounds the head's memory.
 _LOOK_AHEAD = 8
 
 
 class RayExecutor:
-  """Runs clients in actors; a lost actor's clients run again in the others."""
+  """Runs clients in actors; when an actor is lost, its clients run again in the others."""
 
   takes_references = True
 
@@ -38,9 +38,9 @@ class RayExecutor:
     self.actors = dict(actors)
     self.shipped = wire.ShippedBytes()
     self._lost = 0
-    self._functions: weakref.WeakKeyDictionary[functions.FlatFunction, tuple] = (
-      weakref.WeakKeyDictionary()
-    )
+    self._functions: weakref.WeakKeyDictionary[
+      functions.FlatFunction, tuple[str, ray.ObjectRef]
+    ] = weakref.WeakKeyDictionary()
     self._end = weakref.finalize(self, _kill, self.actors)
 
   def run(
@@ -70,12 +70,12 @@ class RayExecutor:
       yield [wire.decode(item) for item in cohort.done.pop(index)]
 
   def close(self) -> None:
-    """Ends the actors and the connection, as the end of this process would."""
+    """Ends the actors and the connection; the end of this process does the same."""
     self._end()
     self.connection.close()
 
   def _put_function(self, function: functions.FlatFunction) -> tuple[str, ray.ObjectRef]:
-    """Puts a function where the actors find it, once; its name is its content's hash."""
+    """Puts a function into Ray's object store, once; returns its hash and its reference."""
     if function not in self._functions:
       content = pickle.dumps(function.definitions())
       self.shipped.functions += len(content)
@@ -83,7 +83,7 @@ class RayExecutor:
     return self._functions[function]
 
   def _collect(self, ready: ray.ObjectRef, cohort: "_Cohort", label: errors.ClientLabel) -> None:
-    """Takes a result in, or gives up the actor that should have sent it."""
+    """Stores a finished client's result, or gives up an actor that was lost."""
     client, actor = cohort.running[ready]
     try:
       result = ray.get(ready)
@@ -108,11 +108,11 @@ class RayExecutor:
     if not self.actors:
       raise RuntimeError(
         f"Expected at least one Ray actor to run clients, found none left: {self._lost} were lost, "
-        f"the last in {place} ({type(error).__name__}); look into the nodes' Ray logs, start the "
-        "cluster again, and run the same command to go on from the last checkpoint."
+        f"the last in {place} ({type(error).__name__}); read the nodes' Ray logs, restart the "
+        "cluster, and run the same command again to continue from the last checkpoint."
       ) from error
     logging.warning(
-      "Lost the Ray actor in %s (%s): %d clients of this round run again in the %d that are left.",
+      "Lost the Ray actor in %s (%s): %d clients of this round run again in the remaining %d.",
       place,
       type(error).__name__,
       again,
@@ -121,7 +121,7 @@ class RayExecutor:
 
 
 class _Cohort:
-  """Which clients of a pass wait, run, and are done."""
+  """The clients of a pass that wait, run, and are done."""
 
   def __init__(self, size: int):
     self._waiting = collections.deque(range(size))
@@ -129,7 +129,7 @@ class _Cohort:
     self.done: dict[int, list[Any]] = {}
 
   def assign(self, first: int, actors: dict[Any, str]) -> list[tuple[int, Any]]:
-    """Takes waiting clients, in order, for the actors that have the least to do."""
+    """Assigns waiting clients, in order, to the actors with the least work."""
     load = dict.fromkeys(actors, 0)
     for _, actor in self.running.values():
       load[actor] += 1
@@ -143,7 +143,7 @@ class _Cohort:
     return assigned
 
   def take_back(self, actor: Any) -> int:
-    """Makes the clients of a lost actor wait again, before all others; returns how many."""
+    """Puts the clients of a lost actor back at the front of the queue; returns how many."""
     lost = {ref: client for ref, (client, at) in self.running.items() if at == actor}
     for ref in lost:
       del self.running[ref]
@@ -171,7 +171,7 @@ class RayContext(InProcessContext):
 
   @property
   def last_round_bytes(self) -> wire.ShippedBytes:
-    """What the last computation sent to and received from the actors."""
+    """The bytes that the last computation sent to and received from the actors."""
     return self.executor.shipped
 
   def invoke(self, comp: tff.framework.ConcreteComputation, arg: Any) -> Any:
@@ -193,7 +193,22 @@ def create_ray_context(
   default_num_clients: int = 0,
   startup_seconds: float = 300.0,
 ) -> RayContext:
-  """Returns the context of a Ray cluster without installing it; see `set_execution_context`."""
+  """Returns a context that runs clients on a Ray cluster, without making it TFF's default.
+
+  Args:
+    address: See `set_execution_context`, as for all arguments.
+    num_actors: The number of clients that train at the same time.
+    gpus_per_actor: The share of a GPU that an actor takes.
+    compile: Which gradient functions XLA compiles.
+    default_num_clients: The cohort size of computations without arguments placed at clients.
+    startup_seconds: How long to wait for the actors.
+
+  Raises:
+    ConnectionError: There is no cluster at `address`.
+    RuntimeError: This process is connected to another cluster.
+    TimeoutError: The actors do not start in time.
+    ValueError: The cluster has no room for so many actors.
+  """
   connection = cluster.connect(address, num_actors)
   actors = cluster.start_actors(num_actors, gpus_per_actor, startup_seconds)
   connection.guard()

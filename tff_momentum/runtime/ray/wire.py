@@ -1,4 +1,4 @@
-"""What travels between the head and the actors: arrays, data sets, references, and their bytes."""
+"""Encodes what the head and the actors send to each other, and counts its bytes."""
 
 import dataclasses
 import pickle
@@ -13,20 +13,20 @@ from tff_momentum.runtime.references import DataReference
 
 @dataclasses.dataclass(frozen=True)
 class DatasetGraph:
-  """A data set that has no reference: its graph, with the arrays that it reads."""
+  """A data set by value: its graph, including the arrays that it reads."""
 
   serialized: bytes
 
 
 @dataclasses.dataclass
 class ShippedBytes:
-  """What the clients' part of one computation sent over the wire.
+  """The bytes that the clients' part of one computation sent.
 
   Attributes:
-    shared: the message of each pass, counted once; it travels once to each node.
-    clients: what was sent for single clients: states, seeds, and data or references to it.
-    results: what the clients sent back.
-    functions: stage functions that no actor knew before; nothing after the first round.
+    shared: The message of each pass, counted once; it is sent once to each node.
+    clients: The clients' own values: states, seeds, and data or references to data.
+    results: The clients' results.
+    functions: Functions that were not sent before; zero after the first round.
   """
 
   shared: int = 0
@@ -36,12 +36,12 @@ class ShippedBytes:
 
   @property
   def total(self) -> int:
-    """All of them together."""
+    """The sum of all four."""
     return self.shared + self.clients + self.results + self.functions
 
 
 def encode(leaf: Any) -> Any:
-  """Returns a leaf (a tensor, a data set's variant, a reference) in a form that can travel."""
+  """Converts a leaf (a tensor, a data set's variant, a reference) to a form that can be pickled."""
   if isinstance(leaf, DataReference):
     return leaf
   if leaf.dtype == tf.variant:
@@ -50,7 +50,7 @@ def encode(leaf: Any) -> Any:
 
 
 def decode(item: Any) -> tf.Tensor:
-  """Returns the tensor that `encode` took apart; a reference becomes its data, read here."""
+  """Converts what `encode` returned to a tensor; a reference is resolved in this process."""
   if isinstance(item, DataReference):
     return item.resolve()._variant_tensor
   if isinstance(item, DatasetGraph):
@@ -59,7 +59,7 @@ def decode(item: Any) -> tf.Tensor:
 
 
 def count_bytes(items: Iterable[Any]) -> int:
-  """Returns the size of encoded leaves."""
+  """Returns the number of bytes of encoded leaves."""
   return sum(map(_bytes, items))
 
 

@@ -1,1 +1,1 @@
-"""Graph rewrites that make a client's TensorFlow function fast."""
+"""Rewrites of TensorFlow graphs that make them callable and fast; `passes` lists them in order."""

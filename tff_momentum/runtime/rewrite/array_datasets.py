@@ -1,18 +1,17 @@
 """Data sets over arrays in memory, as lists of batches that a loop reads by index.
 
 An iterator costs a thread switch for itself and for each batch, and `from_tensor_slices(arrays).batch(n)`
-copies every batch together example by example: more work than a small client's training. The same batches
-are slices of the arrays. A listed data set is one variant tensor, as a data set is: a `TensorList` whose
-first item holds the number of batches to read (starting over at the end), followed by a list of batches
-for each component.
+assembles every batch example by example, which takes longer than a small client's training. The same batches
+are slices of the arrays. A listed data set is one variant tensor, like a data set: a `TensorList` whose first
+item holds the number of batches to read, followed by a list of batches for each component. A reader that
+reaches the end of a list starts again at its beginning.
 
-The functions below stand in for data set ops in a client's graph; all stay on the CPU, as those do.
+The functions below replace data set ops in a client's graph. They run on the CPU, as those ops do.
 """
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow as tf
 
@@ -24,12 +23,16 @@ _listed: "weakref.WeakKeyDictionary[tf.data.Dataset, tf.Tensor]" = weakref.WeakK
 
 
 def is_listable(dataset: tf.data.Dataset) -> bool:
-  """Whether a data set's batches are known to be slices of arrays in memory."""
+  """Whether a data set's batches are slices of arrays in memory, as far as we can tell."""
   return _source(dataset) is not None
 
 
 def variant_of(dataset: tf.data.Dataset) -> tf.Tensor:
-  """The list of a listable data set's batches; made once for each data set."""
+  """Returns a listable data set as a list of batches, made once for each data set.
+
+  Raises:
+    ValueError: The data set is not listable.
+  """
   variant = _listed.get(dataset)
   if variant is None:
     source = _source(dataset)
@@ -45,7 +48,7 @@ def variant_of(dataset: tf.data.Dataset) -> tf.Tensor:
 
 
 def _source(dataset: tf.data.Dataset) -> tuple[list[tf.Tensor], int | None, int] | None:
-  """The arrays of `from_tensor_slices(arrays)[.batch(size)]`, the size, and how many rows count."""
+  """Returns the arrays of `from_tensor_slices(arrays)[.batch(size)]`, the size, and the number of rows."""
   kind = type(dataset).__name__
   if kind in ("_OptionsDataset", "_PrefetchDataset"):
     return _source(dataset._inputs()[0])
@@ -63,9 +66,9 @@ def _source(dataset: tf.data.Dataset) -> tuple[list[tf.Tensor], int | None, int]
 
 
 def _rows(array: tf.Tensor, size: int | None, count: int) -> tf.Tensor:
-  """A list of the array's rows, or of its batches.
+  """Returns a list of the array's rows, or of its batches.
 
-  Batches are slices of the array, where these are aligned in memory; `TensorListFromTensor` would copy.
+  Batches that are aligned in memory share it with the array; `TensorListFromTensor` would copy them.
   """
   shape = array.shape[1:].as_list()
   if size is None:
@@ -90,18 +93,20 @@ def _pack(count: tf.Tensor, components: Sequence[tf.Tensor]) -> tf.Tensor:
   return _list([_list([count], tf.int64, []), *components], tf.variant, [])
 
 
-def _item(items: tf.Tensor, index: Any, dtype: tf.DType, shape: Any = ()) -> tf.Tensor:
-  shape = tf.TensorShape(shape)
-  known = [-1 if size is None else size for size in shape] if shape.rank is not None else -1
+def _item(
+  items: tf.Tensor, index: int | tf.Tensor, dtype: tf.DType, shape: Iterable[int | None] = ()
+) -> tf.Tensor:
+  static = tf.TensorShape(shape)
+  known = [-1 if size is None else size for size in static] if static.rank is not None else -1
   item = tf.raw_ops.TensorListGetItem(
     input_handle=items, index=index, element_shape=known, element_dtype=dtype
   )
-  item.set_shape(shape)
+  item.set_shape(static)
   return item
 
 
 def _open(items: tf.Tensor, components: int) -> tuple[tf.Tensor, list[tf.Tensor]]:
-  """The number of batches to read, and the components' lists."""
+  """Returns the number of batches to read, and the components' lists."""
   parts = [_item(items, 1 + i, tf.variant) for i in range(components)]
   return _item(_item(items, 0, tf.variant), 0, tf.int64), parts
 
@@ -143,7 +148,7 @@ def _repeat(dtypes: Sequence[tf.DType], items: tf.Tensor, times: tf.Tensor) -> t
 
 
 def _unrolled(part: tf.Tensor, dtype: tf.DType, count: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-  """A list that ends in the middle of a pass over the batches, written out."""
+  """Returns a list of `count` batches, for data that ends in the middle of a pass over the batches."""
 
   def lengthen(k, longer):
     both = tf.raw_ops.TensorListConcatLists(input_a=longer, input_b=part, element_dtype=dtype)
@@ -154,8 +159,8 @@ def _unrolled(part: tf.Tensor, dtype: tf.DType, count: tf.Tensor, length: tf.Ten
   return _resize(longer, count)
 
 
-# What stands in for a data set op, by its name: (dtypes of the components, the op's inputs) -> output.
-STAND_INS: dict[str, Callable[..., tf.Tensor]] = {
+# The replacement of each data set op: (dtypes of the components, the op's inputs) -> output.
+REPLACEMENTS: dict[str, Callable[..., tf.Tensor]] = {
   "DatasetCardinality": _cardinality,
   "OptionsDataset": _same,
   "PrefetchDataset": _same,
@@ -166,16 +171,16 @@ _INPUTS = {"DatasetCardinality": 1, "OptionsDataset": 1}
 
 
 @functools.cache
-def stand_in(op: str, dtypes: tuple[tf.DType, ...]) -> Functions:
-  """The function that takes the place of a data set op."""
+def replacement(op: str, dtypes: tuple[tf.DType, ...]) -> Functions:
+  """Returns the function that replaces a data set op."""
   specs = [tf.TensorSpec([], tf.variant), tf.TensorSpec([], tf.int64)][: _INPUTS.get(op, 2)]
   name = "_".join(["tfm_list", op, *(dtype.name for dtype in dtypes)])
-  return _trace_on_cpu(name, lambda *inputs: [STAND_INS[op](dtypes, *inputs)], specs)
+  return _trace_on_cpu(name, lambda *inputs: [REPLACEMENTS[op](dtypes, *inputs)], specs)
 
 
 @functools.cache
 def opener(components: int) -> Functions:
-  """A function from the variant to its number of batches to read, and the components' lists."""
+  """Returns a function from a listed data set to its number of batches and its components' lists."""
 
   def open_list(items: tf.Tensor) -> list[tf.Tensor]:
     count, parts = _open(items, components)
@@ -186,7 +191,7 @@ def opener(components: int) -> Functions:
 
 @functools.cache
 def getter(specs: tuple[tf.TensorSpec, ...]) -> Functions:
-  """A function from a position and the components' lists to a batch, and the next position."""
+  """Returns a function from a position and the components' lists to a batch and the next position."""
 
   def get(position: tf.Tensor, *parts: tf.Tensor) -> list[tf.Tensor]:
     index = tf.cast(tf.math.floormod(position, _length(parts[0])), tf.int32)

@@ -81,9 +81,9 @@ def _rewrite_nodes(
       step = library[node.attr["f"].func.name]
       nodes.extend(_replace(node, step, prefix, added, in_function, as_lists))
       replaced.add(node.name)
-    elif as_lists and node.op in array_datasets.STAND_INS:
+    elif as_lists and node.op in array_datasets.REPLACEMENTS:
       dtypes = tuple(map(tf.as_dtype, node.attr["output_types"].list.type))
-      _add_call(node, array_datasets.stand_in(node.op, dtypes), added)
+      _add_call(node, array_datasets.replacement(node.op, dtypes), added)
       replaced.add(node.name)
     elif as_lists and ("Dataset" in node.op or "Iterator" in node.op):
       raise NeedsIterators(node.op)

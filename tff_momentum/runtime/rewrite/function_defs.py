@@ -1,4 +1,4 @@
-"""Looking into and changing the definitions of functions and of the loops in them."""
+"""Reads and changes the definitions of functions and of the loops in them."""
 
 import dataclasses
 import itertools
@@ -26,7 +26,7 @@ def trace(
 
 
 class Function:
-  """A function's definition, with ways to look up nodes and to add some."""
+  """A function's definition, with methods to find, add and replace nodes."""
 
   def __init__(self, definition: function_pb2.FunctionDef):
     self.definition = definition
@@ -35,31 +35,31 @@ class Function:
     self._numbers = itertools.count()
 
   def source(self, tensor: str) -> str:
-    """Where a tensor comes from, past identities."""
+    """Returns the tensor that `tensor` is a copy of, past identities."""
     while (node := self._nodes.get(_node_name(tensor))) is not None and node.op == "Identity":
       tensor = node.input[0]
     return tensor
 
   def maker(self, tensor: str, *operations: str) -> node_def_pb2.NodeDef | None:
-    """The node that a tensor comes from, if it is one of these operations."""
+    """Returns the node that computes a tensor if it is one of these operations; else None."""
     node = self._nodes.get(_node_name(self.source(tensor)))
     return node if node is not None and node.op in operations else None
 
-  def constant(self, tensor: str) -> Any | None:
-    """The value of a tensor, as a number or list, if it is a constant."""
+  def constant(self, tensor: str) -> Any:
+    """Returns the value of a constant tensor as a number or list; None for all other tensors."""
     node = self.maker(tensor, "Const")
     return None if node is None else tf.make_ndarray(node.attr["value"].tensor).tolist()
 
   def result(self, place: int) -> str:
-    """Where the tensor comes from that is returned in this place."""
+    """Returns the tensor that the function returns at this position, past identities."""
     return self.source(self.definition.ret[self.definition.signature.output_arg[place].name])
 
   def set_result(self, place: int, tensor: str) -> None:
-    """Returns another tensor in this place."""
+    """Makes the function return another tensor at this position."""
     self.definition.ret[self.definition.signature.output_arg[place].name] = tensor
 
   def readers(self, tensor: str) -> list[node_def_pb2.NodeDef | None]:
-    """The nodes that read a tensor, past identities; None stands for the caller."""
+    """Returns the nodes that read a tensor, past identities; None stands for the caller."""
     found: list[node_def_pb2.NodeDef | None] = [
       node
       for node in self.definition.node_def
@@ -71,13 +71,13 @@ class Function:
     return found + [None] * results
 
   def only_reader(self, tensor: str, operation: str) -> node_def_pb2.NodeDef | None:
-    """The node that reads a tensor, if it is this operation and nothing else reads it."""
+    """Returns the only reader of a tensor if it is this operation; else None."""
     readers = self.readers(tensor)
     node = readers[0] if len(readers) == 1 else None
     return node if node is not None and node.op == operation else None
 
   def prune(self) -> None:
-    """Takes out the nodes that no result needs."""
+    """Removes the nodes that no result needs."""
     needed: set[str] = set()
     waiting = [*self.definition.ret.values(), *self.definition.control_ret.values()]
     while waiting:
@@ -91,7 +91,7 @@ class Function:
     self._nodes = {node.name: node for node in self.definition.node_def}
 
   def replace(self, old: str, new: str) -> None:
-    """Lets all that read one tensor so far read another."""
+    """Makes all readers of the tensor `old` read `new` instead."""
     for node in self.definition.node_def:
       if node.name != _node_name(new):
         for i, name in enumerate(node.input):
@@ -115,7 +115,7 @@ class Function:
     return f"{name}:{output}:0"
 
   def add_constant(self, value: int | list[int]) -> str:
-    """Adds a constant of 32-bit integers and returns its name."""
+    """Adds a constant of 32-bit integers and returns the name of its output."""
     return self.add(
       "Const", [], "output", dtype=tf.int32, value=tf.make_tensor_proto(value, tf.int32)
     )
@@ -123,7 +123,7 @@ class Function:
 
 @dataclasses.dataclass
 class Loop:
-  """A loop of a function, with a body and a condition that are its own."""
+  """A loop in a function, with its own copies of the body and the condition."""
 
   outer: Function
   node: node_def_pb2.NodeDef
@@ -137,7 +137,7 @@ class Loop:
     node: node_def_pb2.NodeDef,
     library: Mapping[str, function_pb2.FunctionDef],
   ) -> "Loop":
-    """The loop that a node is, made to call copies of its body and condition."""
+    """Makes a loop node call copies of its body and condition; returns the loop."""
     parts = []
     for key in ("body", "cond"):
       called = node.attr[key].func
@@ -149,22 +149,22 @@ class Loop:
     return cls(outer, node, *parts)
 
   def output(self, place: int) -> str:
-    """The name of an output of the loop."""
+    """Returns the name of an output of the loop."""
     return f"{self.node.name}:output:{place}"
 
   def place(self, tensor: str) -> int | None:
-    """Which loop variable a tensor of the body is."""
+    """Returns the position of the loop variable that a tensor of the body is; None if it is none."""
     name = self.body.source(tensor)
     return self.body.arguments.index(name) if name in self.body.arguments else None
 
   def constant_place(self, tensor: str) -> int | None:
-    """Which loop variable a tensor of the body is, if no turn of the loop changes it."""
+    """Returns the position of the loop variable that a tensor of the body is, if no iteration changes it."""
     place = self.place(tensor)
     unchanged = place is not None and self.body.result(place) == self.body.arguments[place]
     return place if unchanged else None
 
   def add(self, initial: str, dtype: tf.DType = tf.variant) -> tuple[int, str]:
-    """Adds a loop variable (a list, if not said otherwise); returns its place, and its name in the body."""
+    """Adds a loop variable, by default a list; returns its position and its name in the body."""
     place, kind = len(self.body.arguments), dtype.as_datatype_enum
     name = f"tfm_variable_{place}"
     for function in (self.body, self.condition):

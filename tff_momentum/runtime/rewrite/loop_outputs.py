@@ -1,4 +1,4 @@
-"""Collects what the turns of a loop compute, to be worked on for all turns together after the loop."""
+"""Collects values that a loop's iterations compute, so that code after the loop can process them together."""
 
 from collections.abc import Callable
 
@@ -7,15 +7,15 @@ import tensorflow as tf
 from tff_momentum.runtime.rewrite.function_defs import Function, Loop
 
 
-class Turns:
-  """All turns' values of a body's matrices, stacked after the loop."""
+class LoopOutputs:
+  """The values of a body's matrices in all iterations, stacked after the loop."""
 
   def __init__(self, loop: Loop, op: str, length: str, write: Callable[[str, str, tf.DType], str]):
     self._loop, self._op, self._length, self._write = loop, op, length, write
     self._stacked: dict[str, str] = {}
 
   def stacked(self, tensor: str, dtype: tf.DType) -> str:
-    """The values of a matrix."""
+    """Returns a matrix's values in all iterations, as one tensor."""
     source = self._loop.body.source(tensor)
     if source not in self._stacked:
       parts = self.parts(source, dtype)
@@ -23,10 +23,10 @@ class Turns:
     return self._stacked[source]
 
   def parts(self, tensor: str, dtype: tf.DType) -> list[str]:
-    """The values of the matrices side by side that a matrix is put together from, or of itself.
+    """Returns the stacked values of the matrices that a matrix is concatenated from, or of the matrix itself.
 
-    Only these are collected: a concatenation fused with what it puts together is slow with XLA, which
-    gathers its elements one by one.
+    The parts are collected and not the whole, because XLA gathers the elements of a fused concatenation one
+    by one, which is slow.
     """
     body = self._loop.body
     concat = body.maker(tensor, "ConcatV2")
@@ -46,28 +46,28 @@ class Turns:
     return self._stacked[tensor]
 
 
-def in_order(loop: Loop, limit: str) -> Turns:
-  """Collects in the order of the turns, of which there are no more than `limit`."""
+def in_order(loop: Loop, limit: str) -> LoopOutputs:
+  """Collects values in the order of the iterations, at most `limit` of them."""
 
   def write(items: str, tensor: str, dtype: tf.DType) -> str:
     pushed = [items, tensor]
     return loop.body.add("TensorListPushBack", pushed, "output_handle", element_dtype=dtype)
 
-  return Turns(loop, "EmptyTensorList", limit, write)
+  return LoopOutputs(loop, "EmptyTensorList", limit, write)
 
 
-def by_index(loop: Loop, index: str, length: str) -> Turns:
-  """Collects at an index of the body's, below `length` and another one in each turn."""
+def by_index(loop: Loop, index: str, length: str) -> LoopOutputs:
+  """Collects values at an index that the body computes, below `length` and different in each iteration."""
 
   def write(items: str, tensor: str, dtype: tf.DType) -> str:
     changed = [items, index, tensor]
     return loop.body.add("TensorListSetItem", changed, "output_handle", element_dtype=dtype)
 
-  return Turns(loop, "TensorListReserve", length, write)
+  return LoopOutputs(loop, "TensorListReserve", length, write)
 
 
 def join(function: Function, parts: list[str], axis: int, dtype: tf.DType) -> str:
-  """Puts tensors together along an axis."""
+  """Concatenates tensors along an axis."""
   if len(parts) == 1:
     return parts[0]
   inputs = [*parts, function.add_constant(axis)]
@@ -75,10 +75,10 @@ def join(function: Function, parts: list[str], axis: int, dtype: tf.DType) -> st
 
 
 def list_of(dtype: tf.DType) -> dict[str, tf.DType]:
-  """The attributes of an operation that makes a list."""
+  """Returns the attributes of an operation that makes a list."""
   return {"element_dtype": dtype, "shape_type": tf.int32}
 
 
 def unknown(function: Function) -> str:
-  """A shape of which nothing is known."""
+  """Adds a constant that stands for an unknown shape."""
   return function.add_constant(-1)

@@ -1,22 +1,21 @@
-"""Takes work out of the loops of recurrent layers, before XLA compiles them.
+"""Moves work out of the loops of recurrent layers before XLA compiles them.
 
-A recurrent layer is a loop over time, and so is its gradient. Five things happen there at every time t
-that can be done for all times together, and that neither TensorFlow nor XLA moves:
+A recurrent layer is a loop over time, and so is its gradient. Five things happen there at every time step t
+that can be done for all time steps together, and that neither TensorFlow nor XLA moves:
 
   x_t W          the product of an input with a weight   ->  x W, before the loop
   d_t Wᵀ         the gradient of that input              ->  d Wᵀ, after the loop
   g + x_tᵀ d_t   the sum that becomes W's gradient       ->  g + xᵀ d, after the loop
   g + 1ᵀ d_t     the sum that becomes a bias's gradient  ->  g + 1ᵀ d, after the loop
-  e_t <- 0       a list's item is blanked once it was read, for which XLA copies the whole list: left
-                 out where no item is read twice
+  e_t <- 0       a list item is cleared after it is read, for which XLA copies the whole list: removed
+                 where no item is read twice
 
-One product has to stay, d_t Uᵀ, the gradient of the state. U is transposed before the loop, since the
-kernel that multiplies copies a transposed matrix slowly, and each time. And d_t, which is put together
-from the gates' gradients, stays in parts: a fused loop of XLA's that computes a concatenation gathers its
-elements one by one.
+One product must stay in the loop: d_t Uᵀ, the gradient of the state. U is transposed before the loop, because
+the matrix multiplication kernel copies a transposed matrix slowly, in every step. And d_t, a concatenation of
+the gates' gradients, stays in parts, because XLA gathers the elements of a fused concatenation one by one.
 
-The numbers stay the same but for the order of summation. For compiled functions only: a list that XLA stacks
-has zeros where the loop ended early, a list of TensorFlow's is shorter.
+Results change only by the order of summation. This is valid for compiled functions only: if a loop ends
+early, a list stacked by XLA is padded with zeros, while one stacked by TensorFlow is shorter.
 """
 
 from collections.abc import Mapping
@@ -62,7 +61,7 @@ def _rewrite_loops(
 
 
 def _keep_items(loop: Loop, place: int, loops: _Loops) -> None:
-  """e_t <- 0 is left out, if e_t is read in this turn alone and e not at all after the loop."""
+  """Removes e_t <- 0 if e_t is read in this iteration only, and e is not read after the loop."""
   body, name = loop.body, loop.body.arguments[place]
   write = body.maker(body.result(place), "TensorListSetItem")
   if write is None or body.source(write.input[0]) != name or loop.outer.readers(loop.output(place)):
@@ -78,8 +77,8 @@ def _keep_items(loop: Loop, place: int, loops: _Loops) -> None:
     body.set_result(place, name)
 
 
-def _sum_after(loop: Loop, place: int, collected: loop_outputs.Turns | None) -> None:
-  """g + x_tᵀ d_t becomes lists of the x_t and the d_t, and one product after the loop; g + 1ᵀ d_t alike."""
+def _sum_after(loop: Loop, place: int, collected: loop_outputs.LoopOutputs | None) -> None:
+  """Replaces the sum g + x_tᵀ d_t by lists of x_t and d_t and one product after the loop; also g + 1ᵀ d_t."""
   body, outer, name = loop.body, loop.outer, loop.body.arguments[place]
   total = body.maker(body.result(place), "AddN", "AddV2")
   if total is None or len(total.input) != 2 or name not in map(body.source, total.input):
@@ -97,7 +96,7 @@ def _sum_after(loop: Loop, place: int, collected: loop_outputs.Turns | None) -> 
 
 
 def _is_summable(body: Function, tensor: str) -> bool:
-  """Whether `_sum_of` can sum a body's tensor: products, the columns of matrices, and what stacks these."""
+  """Whether `_sum_of` supports a tensor: a product, a matrix's column sums, or a stack of such tensors."""
   node = body.maker(tensor, "MatMul", "BiasAddGrad", "Pack")
   if node is None or node.op == "MatMul":
     return node is not None
@@ -108,8 +107,8 @@ def _is_summable(body: Function, tensor: str) -> bool:
   return is_matrix and node.attr["data_format"].s == b"NHWC"
 
 
-def _sum_of(loop: Loop, tensor: str, collected: loop_outputs.Turns) -> str:
-  """The sum of a body's tensor over all turns."""
+def _sum_of(loop: Loop, tensor: str, collected: loop_outputs.LoopOutputs) -> str:
+  """Returns the sum of a body's tensor over all iterations."""
   outer, node = loop.outer, loop.body.maker(tensor, "MatMul", "BiasAddGrad", "Pack")
   assert node is not None
   dtype = tf.as_dtype(node.attr["T"].type)
@@ -130,7 +129,7 @@ def _sum_of(loop: Loop, tensor: str, collected: loop_outputs.Turns) -> str:
 
 
 def _column_sums(function: Function, stacked: str, dtype: tf.DType) -> str:
-  """The sums of stacked matrices' columns, as a product with ones: XLA's own sums are slower."""
+  """Returns the column sums of stacked matrices as a product with ones, because XLA's own sums are slower."""
   corner = [function.add_constant([0, 0, 0]), function.add_constant([-1, -1, 1])]
   column = function.add("Slice", [stacked, *corner], "output", T=dtype, Index=tf.int32)
   ones = function.add("OnesLike", [column], "y", T=dtype)
@@ -139,10 +138,10 @@ def _column_sums(function: Function, stacked: str, dtype: tf.DType) -> str:
   return function.add("Reshape", flat, "output", T=dtype, Tshape=tf.int32)
 
 
-def _multiply_after(loop: Loop, place: int, loops: _Loops) -> loop_outputs.Turns | None:
-  """A list of products d_t Wᵀ becomes a list of the d_t, and one product after the loop.
+def _multiply_after(loop: Loop, place: int, loops: _Loops) -> loop_outputs.LoopOutputs | None:
+  """Replaces a list of products d_t Wᵀ by a list of d_t and one product after the loop.
 
-  Returns where the d_t were collected, for more to be collected there.
+  Returns the collector of d_t, which can collect more; None if there is no such list.
   """
   body, outer, name = loop.body, loop.outer, loop.body.arguments[place]
   total = body.maker(body.result(place), "AddN")
@@ -177,7 +176,7 @@ def _multiply_after(loop: Loop, place: int, loops: _Loops) -> loop_outputs.Turns
 
 
 def _multiply_before(loop: Loop, node: node_def_pb2.NodeDef) -> None:
-  """The product x_t W becomes an item of the list of x W."""
+  """Replaces the product x_t W by an item of the list x W."""
   if node.op != "MatMul" or node.attr["transpose_a"].b:
     return
   body, outer = loop.body, loop.outer
@@ -210,7 +209,7 @@ def _multiply_before(loop: Loop, node: node_def_pb2.NodeDef) -> None:
 
 
 def _multiply_by_parts(loop: Loop, node: node_def_pb2.NodeDef, loops: _Loops) -> None:
-  """The product d_t Uᵀ becomes the sum of those of d_t's parts, with parts of Uᵀ made before the loop."""
+  """Replaces d_t Uᵀ by the sum of the products of d_t's parts with parts of Uᵀ cut before the loop."""
   if node.op != "MatMul" or node.attr["transpose_a"].b or not node.attr["transpose_b"].b:
     return
   body, outer, place = loop.body, loop.outer, loop.constant_place(node.input[1])
@@ -234,11 +233,11 @@ def _multiply_by_parts(loop: Loop, node: node_def_pb2.NodeDef, loops: _Loops) ->
 
 
 def _sizes_of_gates(loop: Loop, weight: str, loops: _Loops) -> list[int] | None:
-  """The sizes into which the loop whose gradient this one is splits its product with a weight.
+  """Returns the sizes into which the forward loop splits its product with a weight.
 
-  If nothing but a bias comes in between, that product's gradient is put together in the same way.
+  If only a bias comes in between, the product's gradient is a concatenation of parts of these sizes.
   """
-  found = _loop_before(loop, loops)
+  found = _forward_loop(loop, loops)
   if found is None:
     return None
   before, body = found[0], found[0].body
@@ -253,7 +252,7 @@ def _sizes_of_gates(loop: Loop, weight: str, loops: _Loops) -> list[int] | None:
 
 
 def _popped(loop: Loop, tensor: str, loops: _Loops) -> tuple[Loop, int] | None:
-  """For a tensor that the body takes from the end of a list: the loop that filled it, and its place."""
+  """Returns the loop that filled the list from which the body pops a tensor, and the list's position."""
   pop = loop.body.maker(tensor, "TensorListPopBack")
   place = loop.place(pop.input[0]) if pop else None
   if place is None:
@@ -263,8 +262,8 @@ def _popped(loop: Loop, tensor: str, loops: _Loops) -> tuple[Loop, int] | None:
   return None if first is None else (first, int(filled[-1]))
 
 
-def _loop_before(loop: Loop, loops: _Loops) -> tuple[Loop, str] | None:
-  """The loop whose gradient this one is, and how many turns it can take: what its lists have room for."""
+def _forward_loop(loop: Loop, loops: _Loops) -> tuple[Loop, str] | None:
+  """Returns the forward loop of a gradient's loop, and its maximum number of iterations."""
   for node in loop.body.definition.node_def:
     found = node.op == "TensorListPopBack" and _popped(loop, node.name, loops)
     if found:
@@ -275,14 +274,14 @@ def _loop_before(loop: Loop, loops: _Loops) -> tuple[Loop, str] | None:
   return None
 
 
-def _collector(loop: Loop, loops: _Loops) -> loop_outputs.Turns | None:
-  """Collects what a loop's turns compute, if it is known how many turns it can take."""
-  found = _loop_before(loop, loops)
+def _collector(loop: Loop, loops: _Loops) -> loop_outputs.LoopOutputs | None:
+  """Returns a collector for a loop whose maximum number of iterations is known; else None."""
+  found = _forward_loop(loop, loops)
   return None if found is None else loop_outputs.in_order(loop, found[1])
 
 
 def _never_repeats(loop: Loop, index: str, loops: _Loops) -> bool:
-  """Whether an index is taken from a list of a counter's values."""
+  """Whether an index is different in each iteration: it comes from a list of a counter's values."""
   found = _popped(loop, index, loops)
   if found is None:
     return False
@@ -302,7 +301,7 @@ def _never_repeats(loop: Loop, index: str, loops: _Loops) -> bool:
 
 
 def _letters(product: node_def_pb2.NodeDef, rows: str, inner: str, columns: str) -> tuple[str, str]:
-  """The factors' dimensions as `Einsum` writes them."""
+  """Returns the dimensions of a product's factors in the notation of `Einsum`."""
   left, right = rows + inner, inner + columns
   return (
     left[::-1] if product.attr["transpose_a"].b else left,
