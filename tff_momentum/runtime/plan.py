@@ -89,7 +89,7 @@ class _Function:
 
 
 # A value of the plan: nodes in nested tuples. A function stands for the nodes that it captures.
-NodeNest: TypeAlias = "Node | _Function | tuple[NodeNest, ...]"
+NodeNest: TypeAlias = Node | _Function | tuple["NodeNest", ...]
 Environment: TypeAlias = Mapping[str, NodeNest]
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.python.core.impl.types import type_conversions, type_transformations
 
-Value: TypeAlias = "tf.Tensor | tuple[Value, ...]"
+Value: TypeAlias = tf.Tensor | tuple["Value", ...]
 
 
 def member_of(type_spec: tff.Type) -> tff.Type:
