@@ -1,9 +1,13 @@
-"""Prints the models of all tasks with their parameters, the README's table:
+"""The table of models in docs/tasks.md: every task's models and their numbers of parameters.
 
-python -m tasks.models.catalogue
+python -m tasks.models.catalogue           prints the table
+python -m tasks.models.catalogue --write   updates docs/tasks.md
 """
 
+import argparse
 import os
+import pathlib
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,17 +22,30 @@ from tff_momentum.runtime import set_execution_context
 GREY, CIFAR, CROP, LARGE = (28, 28, 1), (32, 32, 3), (24, 24, 3), (224, 224, 3)
 
 
-class Row(NamedTuple):
-  """A model of a task: `--model` names it where the task has several."""
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "tasks.md"
+SECTION = re.compile(r"(?<=<!-- models -->\n).*?(?=\n<!-- /models -->)", re.DOTALL)
+
+
+class TaskModel(NamedTuple):
+  """A model of a task.
+
+  Attributes:
+    task: the task's name.
+    model: the value of `--model`, or a description if the task has one model only.
+    build: () -> the Keras model.
+    source: the paper or library that defines it.
+  """
 
   task: str
   model: str
-  build: Callable[[], Any]
+  build: "Callable[[], tf.keras.Model]"
   source: str
 
 
-def _row(task: str, model: str, source: str, build: Callable[..., Any], *arguments: Any) -> Row:
-  return Row(task, model, lambda: build(*arguments), source)
+def _row(
+  task: str, model: str, source: str, build: "Callable[..., tf.keras.Model]", *arguments: Any
+) -> TaskModel:
+  return TaskModel(task, model, lambda: build(*arguments), source)
 
 
 REDDI, MCMAHAN = "Reddi et al. 2021, TFF", "McMahan et al. 2017, TFF"
@@ -75,19 +92,32 @@ ROWS = [
 ]
 
 
-def parameters(build: Callable[[], Any]) -> int:
-  """How many numbers a Keras model trains; nothing is computed."""
+def parameters(build: "Callable[[], tf.keras.Model]") -> int:
+  """Returns the number of trainable parameters of a Keras model, without initialising it."""
   with tf.Graph().as_default():
     return sum(weight.shape.num_elements() for weight in build().trainable_weights)
 
 
 def table() -> str:
-  """The rows in Markdown."""
+  """Returns the table in Markdown."""
   lines = ["| task | model | parameters | from |", "|---|---|---|---|"]
   lines += [f"| `{r.task}` | {r.model} | {parameters(r.build):,} | {r.source} |" for r in ROWS]
   return "\n".join(lines)
 
 
+def main() -> None:
+  """Prints the table, or writes it into the page."""
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+  )
+  parser.add_argument("--write", action="store_true", help="update docs/tasks.md")
+  if parser.parse_args().write:
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(SECTION.sub(table(), page), encoding="utf-8")
+  else:
+    print(table())
+
+
 if __name__ == "__main__":
-  set_execution_context()  # TFF's own would complain when the program ends
-  print(table())
+  set_execution_context()  # TFF's default context prints an error when the program ends
+  main()

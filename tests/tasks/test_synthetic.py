@@ -5,6 +5,7 @@ import pytest
 
 import tasks
 from tasks.data import synthetic
+from tests.tasks.test_docs import assert_documented_defaults
 
 # Options that keep a test small; the schema is that of the full size.
 SMALL = {
@@ -38,6 +39,7 @@ def test_schema(name):
   assert dataset.cardinality().numpy() >= 1
   assert task.evaluation(4).element_spec == task.model.batch_spec
   assert next(iter(task.evaluation(4)))
+  assert_documented_defaults(name, task)
 
 
 GENERATORS = {
