@@ -11,7 +11,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 if not __package__:  # run as a script: import from the project's root, not from this folder
   sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
@@ -21,6 +21,7 @@ import numpy as np
 import tasks
 from experiments.training import label_plot
 from tasks.data import folders
+from tasks.task import Task
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -93,7 +94,7 @@ def verify(name: str, data_dir: str | None) -> str:
   return f"{name}: {len(task.clients):,} clients, {task.total_examples:,} examples, verified."
 
 
-def describe(task: Any, found: label_plot.Labels) -> list[str]:
+def describe(task: Task, found: label_plot.Labels) -> list[str]:
   """A description of a task's clients and model, in lines of text."""
   sizes, table = found
   return [
@@ -108,7 +109,7 @@ def describe(task: Any, found: label_plot.Labels) -> list[str]:
   ]
 
 
-def _load(name: str, data: str | None, data_dir: str | None) -> Any:
+def _load(name: str, data: str | None, data_dir: str | None) -> Task:
   known = tasks.info(name).options
   from tff_momentum.runtime import set_execution_context
 

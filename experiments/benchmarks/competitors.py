@@ -18,7 +18,7 @@ class Competitor(Protocol):
   def round(self) -> None:
     """Runs one round over all clients."""
 
-  def weights(self) -> list[Any]:
+  def weights(self) -> list[np.ndarray]:
     """The current global weights."""
 
 
@@ -62,7 +62,7 @@ class Ours:
       for client, state in zip(self._clients, output.clients, strict=True)
     ]
 
-  def weights(self) -> list[Any]:
+  def weights(self) -> list[np.ndarray]:
     """The model's weights."""
     return list(self._process.weights(self._state))
 
@@ -98,7 +98,7 @@ class Stock:
     """Runs one round."""
     self._state = self._process.next(self._state, self._clients).state
 
-  def weights(self) -> list[Any]:
+  def weights(self) -> list[np.ndarray]:
     """The model's weights."""
     return list(self._process.get_model_weights(self._state).trainable)
 
@@ -149,7 +149,7 @@ class HandWrittenLoop:
     self._update()
     self._server[-1].numpy()
 
-  def weights(self) -> list[Any]:
+  def weights(self) -> list[np.ndarray]:
     """The global weights."""
     return [s.numpy() for s in self._server]
 

@@ -6,7 +6,6 @@ moved, can be compared with theirs.
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -107,7 +106,7 @@ def initial_weights(item: Item) -> dict[str, list[np.ndarray]]:
   return weights
 
 
-def distance(final: Sequence[Any], initial: Sequence[Any]) -> float:
+def distance(final: Sequence[np.ndarray], initial: Sequence[np.ndarray]) -> float:
   """The L2 distance between two models, which is equal for competitors that do the same work."""
   squares = [
     np.sum((np.asarray(a, np.float64) - np.asarray(b, np.float64)) ** 2)

@@ -46,9 +46,9 @@ def draw(curves: Sequence[RunCurve], column: str, title: str, *, log: bool) -> p
     labels = list(dict.fromkeys(curve.label for curve in curves))
     for label, rounds, values in curves:
       number = labels.index(label)
-      style = {"color": palette.COLOURS[number % len(palette.COLOURS)],
-               "linestyle": palette.DASHES[number % len(palette.DASHES)]}  # fmt: skip
-      axes.plot(rounds, values, label=plain(label), **style)
+      colour = palette.COLOURS[number % len(palette.COLOURS)]
+      dashes = palette.DASHES[number % len(palette.DASHES)]
+      axes.plot(rounds, values, label=plain(label), color=colour, linestyle=dashes)
     axes.set_xlabel(X_LABELS["rounds"])
     axes.set_ylabel(plain(COLUMN_LABELS.get(column, column)))
     axes.set_yscale("log" if log else "linear")

@@ -8,7 +8,7 @@ configuration represents the method.
 import dataclasses
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 from experiments.cli.flags import TASK_FLAGS
 from experiments.reports import measures
@@ -23,12 +23,16 @@ SETTING = ("task", "data", "scale", "total_rounds", "clients_per_round", "client
 CIRCUMSTANCES = ("async", "max_staleness", "stale", "think_time", "availability", "day", "deadline",
                  "over_selection", "dropout_rate", "client_steps_law", "client_speed")  # fmt: skip
 
+Value = str | int | float | bool | None  # a value of config.json that a report compares
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key", bound=Hashable)
+
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
   """Runs that differ only in the seed, and their numeric hyperparameters."""
 
-  tuned: Mapping[str, Any]
+  tuned: Mapping[str, Value]
   runs: Sequence[Run]
 
   @property
@@ -52,10 +56,15 @@ class Method:
 class Setting:
   """A task and how it is run; the methods in a setting are comparable."""
 
-  values: Mapping[str, Any]
+  values: Mapping[str, Value]
   label: str
   metric: Metric
   methods: Sequence[Method]
+
+  @property
+  def task(self) -> str:
+    """The task."""
+    return str(self.values["task"])
 
   @property
   def notes(self) -> list[str]:
@@ -110,12 +119,12 @@ def compare(runs: Sequence[Run]) -> tuple[list[Setting], list[str]]:
   return [dataclasses.replace(s, label=_setting_label(s, settings)) for s in settings], problems
 
 
-def shown(value: Any) -> str:
+def shown(value: Value) -> str:
   """A value without trailing zeros: 10000 and 0 instead of 10000.0 and 0.0."""
   return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def varying(dicts: Sequence[Mapping[str, Any]]) -> list[str]:
+def varying(dicts: Sequence[Mapping[str, Value]]) -> list[str]:
   """The names whose values differ between the mappings."""
   names = dict.fromkeys(name for values in dicts for name in values)
   return [name for name in names if len({_frozen(values.get(name)) for values in dicts}) > 1]
@@ -123,11 +132,11 @@ def varying(dicts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def by_task(settings: Sequence[Setting]) -> list[list[Setting]]:
   """Groups settings with the same task, the same kind of data and the same metric."""
-  groups = _group(settings, lambda s: (s.values["task"], s.values.get("data"), s.metric))
+  groups = _group(settings, lambda s: (s.task, s.values.get("data"), s.metric))
   return list(groups.values())
 
 
-def sorted_values(values: Sequence[Any]) -> list[Any]:
+def sorted_values(values: Sequence[Value]) -> list[Value]:
   """The distinct values of an axis: numbers in order, then texts, then None for the default."""
   distinct = [value for i, value in enumerate(values) if value not in values[:i]]
   numbers = sorted(v for v in distinct if isinstance(v, int | float))
@@ -135,11 +144,11 @@ def sorted_values(values: Sequence[Any]) -> list[Any]:
   return [*numbers, *texts, *([None] if None in distinct else [])]
 
 
-def _setting_values(run: Run) -> dict[str, Any]:
+def _setting_values(run: Run) -> dict[str, Value]:
   return {name: run.config[name] for name in SETTING if run.config.get(name) is not None}
 
 
-def _details(run: Run) -> dict[str, Any]:
+def _details(run: Run) -> dict[str, Value]:
   return {
     name: value
     for name, value in run.config.get("task_details", {}).items()
@@ -189,12 +198,12 @@ def catalogue_order(method: Method) -> tuple[int, str, int]:
   return place, method.algo, method.variant
 
 
-def _is_non_numeric(name: str, value: Any) -> bool:
+def _is_non_numeric(name: str, value: Value) -> bool:
   """Whether a value is non-numeric and defines another method; a learning rate schedule is tuned instead."""
   return isinstance(value, bool | str) and not name.endswith("learning_rate")
 
 
-def _non_numeric(run: Run) -> dict[str, Any]:
+def _non_numeric(run: Run) -> dict[str, Value]:
   given = run.config.get("hyperparameters", {})
   words = {name: value for name, value in given.items() if _is_non_numeric(name, value)}
   for name in ("compression", *CIRCUMSTANCES):
@@ -203,7 +212,7 @@ def _non_numeric(run: Run) -> dict[str, Any]:
   return words
 
 
-def _tuned(run: Run) -> dict[str, Any]:
+def _tuned(run: Run) -> dict[str, Value]:
   given = run.config.get("hyperparameters", {})
   tuned = {name: value for name, value in given.items() if not _is_non_numeric(name, value)}
   if run.config.get("weight_decay"):
@@ -226,19 +235,17 @@ def _without_repeated_seeds(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
 
 
 def _setting_label(setting: Setting, settings: Sequence[Setting]) -> str:
-  same_task = [s.values for s in settings if s.values["task"] == setting.values["task"]]
+  same_task = [s.values for s in settings if s.task == setting.task]
   differing = [name for name in varying(same_task) if name != "data" and name in setting.values]
-  return ", ".join(
-    [setting.values["task"], *(f"{name}={shown(setting.values[name])}" for name in differing)]
-  )
+  return ", ".join([setting.task, *(f"{name}={shown(setting.values[name])}" for name in differing)])
 
 
-def _frozen(value: Any) -> str:
+def _frozen(value: object) -> str:
   return json.dumps(value, sort_keys=True, default=str)
 
 
-def _group(items: Iterable[Any], key: Callable[[Any], Hashable]) -> dict[Any, list[Any]]:
-  groups: dict[Any, list[Any]] = {}
+def _group(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
+  groups: dict[_Key, list[_Item]] = {}
   for item in items:
     groups.setdefault(key(item), []).append(item)
   return groups

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from experiments.reports import measures, palette, result_tables
-from experiments.reports.comparison import Method, Setting
+from experiments.reports.comparison import Method, Setting, Value
 
 RC: Any = {
   "font.size": 12, "axes.titlesize": 12.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
@@ -71,7 +71,7 @@ def plain(text: str) -> str:
   return f" {line}" if line.startswith("_") else line
 
 
-def tick(value: Any) -> str:
+def tick(value: Value) -> str:
   """The tick label of a hyperparameter's value; None stands for the default."""
   return "default" if value is None else plain(str(value))
 

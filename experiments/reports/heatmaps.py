@@ -1,7 +1,7 @@
 """Heat maps of the final metric over one or two hyperparameters."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,6 +11,7 @@ from experiments.reports.comparison import (
   Configuration,
   Method,
   Setting,
+  Value,
   by_task,
   sorted_values,
   varying,
@@ -21,7 +22,7 @@ from experiments.reports.figures import RC, Figure, plain, tick
 class _Point(NamedTuple):
   """A configuration, with the values of its setting among its coordinates."""
 
-  values: Mapping[str, Any]
+  values: Mapping[str, Value]
   configuration: Configuration
   setting: Setting
 
@@ -71,7 +72,7 @@ def _heat_map(label: str, points: Sequence[_Point]) -> Iterator[Figure]:
 
 def _where(setting: Setting, names: Sequence[str]) -> str:
   shared = not set(names) & set(setting.values)
-  return ", ".join([setting.label if shared else setting.values["task"], *setting.notes])
+  return ", ".join([setting.label if shared else setting.task, *setting.notes])
 
 
 def _draw(title, table, texts, x_axis, y_axis, metric) -> plt.Figure:

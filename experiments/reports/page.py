@@ -106,7 +106,7 @@ def page(final: Table, sections: Sequence[Section], heat: Sequence[Picture], run
 
 
 def _title(sections: Sequence[Section]) -> str:
-  tasks = dict.fromkeys(section.setting.values["task"] for section in sections)
+  tasks = dict.fromkeys(section.setting.task for section in sections)
   return f"Federated algorithms on {', '.join(tasks)}"
 
 
@@ -144,7 +144,7 @@ def _headline(setting: Setting) -> str:
 def _section(number: int, section: Section) -> str:
   setting = section.setting
   notes = "".join(f'<span class="note">{html.escape(note)}</span>' for note in setting.notes)
-  hidden = (("task", setting.values["task"]), ("data", "embedded"))
+  hidden = (("task", setting.task), ("data", "embedded"))
   values = " · ".join(
     f"{name} {shown(value)}"
     for name, value in setting.values.items()

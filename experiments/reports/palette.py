@@ -6,13 +6,14 @@ the figures remain readable in greyscale.
 """
 
 import zlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tff_momentum.registry import ALGORITHMS
 
 COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
 FURTHER = ("#882255", "#332288", "#999933", "#AA4499", "#777777", "#661100", "#44AA99")
-DASHES: tuple[Any, ...] = (
+LineStyle = str | tuple[float, tuple[float, ...]]  # as matplotlib takes it
+DASHES: tuple[LineStyle, ...] = (
   "-",
   (0, (5, 1.6)),
   (0, (6, 1.4, 1.2, 1.4)),
@@ -28,7 +29,7 @@ class Style(NamedTuple):
   """The line style of an algorithm."""
 
   colour: str
-  dashes: Any
+  dashes: LineStyle
   marker: str
 
 

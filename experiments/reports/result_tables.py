@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from experiments.reports.comparison import (
 from experiments.reports.table_formats import Table, TableCell
 from experiments.runs.final_value import window
 from experiments.runs.metric import Metric
+from experiments.runs.reader import Run
 
 BASELINE = "fedavg"
 NOT_MEASURED = "–"
@@ -192,7 +192,7 @@ def _peak(method: Method, metric: Metric) -> tuple[float, float, float] | None:
   return float(rounds[i]), float(mean[i]), float(std[i])
 
 
-def _spent(runs: Sequence[Any], what: str, rounds: float | None) -> TableCell:
+def _spent(runs: Sequence[Run], what: str, rounds: float | None) -> TableCell:
   values = None if rounds is None else measures.spent(runs, what, np.array([rounds]))
   if values is None:
     return TableCell(NOT_MEASURED)

@@ -1,14 +1,13 @@
 """The final metric of all methods against the one value in which a task's settings differ, such as alpha."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
 from experiments.reports import measures, palette
-from experiments.reports.comparison import Setting, by_task, sorted_values, varying
+from experiments.reports.comparison import Setting, Value, by_task, sorted_values, varying
 from experiments.reports.figures import RC, Figure, plain, tick
 
 
@@ -21,7 +20,7 @@ def trends(settings: Sequence[Setting]) -> Iterator[Figure]:
 
 
 def _trend(settings: Sequence[Setting], name: str) -> Figure:
-  metric, task = settings[0].metric, settings[0].values["task"]
+  metric, task = settings[0].metric, settings[0].task
   values = sorted_values([setting.values.get(name) for setting in settings])
   with plt.rc_context(RC):
     figure, axes = plt.subplots(figsize=(6.4, 4.0))
@@ -39,7 +38,7 @@ def _trend(settings: Sequence[Setting], name: str) -> Figure:
 
 
 def _line(
-  axes: Axes, label: str, settings: Sequence[Setting], name: str, values: list[Any]
+  axes: Axes, label: str, settings: Sequence[Setting], name: str, values: list[Value]
 ) -> None:
   """Draws the final values of a method in the order of the axis."""
   factor = settings[0].metric.factor

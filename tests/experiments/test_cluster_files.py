@@ -1,4 +1,4 @@
-"""The launch files: the Slurm script runs with real Ray nodes on this machine, behind a little of Slurm."""
+"""The cluster files: the Slurm script runs with real Ray nodes on this machine and stand-ins for Slurm."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ from tests import ROOT
 
 SLURM = ROOT / "experiments" / "cluster" / "slurm.sh"
 
-# What the script asks of Slurm: the names of the job's nodes, and a command run on one of them.
+# Stand-ins for the Slurm commands of the script: list the job's nodes, and run a command on one of them.
 COMMANDS = {
   "scontrol": '#!/bin/bash\ntr , "\\n" <<< "$3"\n',
   "srun": (
@@ -53,7 +53,7 @@ def test_the_slurm_script_trains_on_two_nodes(tmp_path):
     try:
       code = job.wait(timeout=900)
     finally:
-      os.killpg(job.pid, signal.SIGTERM)  # as Slurm ends a job's steps with it
+      os.killpg(job.pid, signal.SIGTERM)  # Slurm ends the steps of a job like this
   text = (tmp_path / "log").read_text()
   assert code == 0, text[-3000:]
   assert "Finished 2 rounds" in text
@@ -79,8 +79,8 @@ def test_the_kuberay_file_describes_a_job_with_the_same_image_everywhere():
   assert f'"ray=={cluster["rayVersion"]}"' in (ROOT / "pyproject.toml").read_text()
 
 
-def test_the_kuberay_pods_are_whole():
-  """No operator here to ask: what its schema requires, and that names point to something."""
+def test_the_kuberay_pods_are_complete():
+  """Checks the fields that the operator's schema requires, and that names refer to something."""
   cluster = _kuberay()["spec"]["rayClusterSpec"]
   for group in cluster["workerGroupSpecs"]:
     assert group["groupName"]

@@ -1,4 +1,4 @@
-"""The doctor: a crash, a hang, a wrong version are red lines with a fix; only then is the exit code 1."""
+"""The doctor: a crash, a hang and a wrong version are failures with a fix, and exit with code 1."""
 
 import argparse
 import os
@@ -37,7 +37,7 @@ def test_versions_differing_from_the_pins_are_named(tmp_path, monkeypatch):
 
 
 def test_the_installed_packages_and_python_are_those_pinned():
-  # In a process of its own: `import ray` puts other versions, which Ray carries along, in front.
+  # In a new process, because `import ray` puts the packages that Ray bundles first on sys.path.
   command = [sys.executable, "experiments/doctor.py", "--only=python", "--only=packages"]
   result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
   assert result.returncode == 0, result.stdout + result.stderr
@@ -53,7 +53,7 @@ def test_a_check_that_crashes_is_a_red_line():
 
 @pytest.fixture
 def in_child(monkeypatch, tmp_path):
-  """Runs a line of code as a check's process, within so many seconds."""
+  """Runs code as the process of a check with a time limit."""
 
   def perform(code, seconds=30.0):
     script = tmp_path / "script.py"

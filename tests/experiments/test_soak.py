@@ -19,12 +19,12 @@ from tests import ROOT
 matplotlib.use("Agg")
 SETTLED, ROUNDS = 500, 5000
 STARTS = range(SETTLED, ROUNDS, SETTLED)
-PARTS = ("store", "data", "train")  # of a round; evaluations are left out
+PARTS = ("store", "data", "train")  # the parts of a round's time, without evaluation
 OLD_TURN, YOUNG_TURN = 1.0, 0.5  # seconds
 
 
 def look_at(process: psutil.Process, metrics: pathlib.Path) -> dict[str, float]:
-  """What a run that writes `metrics` holds now, and the number of rounds that it has done."""
+  """The resources that a run uses now, and its number of rounds so far."""
   with process.oneshot():
     return {
       "round": metrics.read_bytes().count(b"\n") - 1 if metrics.exists() else -1,
@@ -48,8 +48,8 @@ def seconds_of_rounds(metrics: pathlib.Path, parts: tuple[str, ...] = PARTS) -> 
 
 
 @pytest.mark.slow
-def test_five_thousand_rounds_are_as_quick_and_as_small_at_the_end_as_at_the_beginning(tmp_path):
-  """Beside it, in turns, runs the same at half of the rounds: the machine's noise hits both alike."""
+def test_five_thousand_rounds_do_not_grow_in_time_or_memory(tmp_path):
+  """A second, younger run alternates with it, so that noise on the machine affects both equally."""
   old, young = (
     start("--task=digits", "--algo=scaffold", "--client_steps_per_round=5", f"--total_rounds={ROUNDS}",
           "--rounds_per_eval=100", "--rounds_per_checkpoint=250", f"--root_output_dir={tmp_path}",
@@ -67,7 +67,7 @@ def test_five_thousand_rounds_are_as_quick_and_as_small_at_the_end_as_at_the_beg
       seen.append({**look_at(old, metrics["old"]), "young": young_rounds})
       old.resume()
   except psutil.NoSuchProcess:
-    pass  # ended while it was looked at
+    pass  # it ended during the measurement
   finally:
     young.kill()
     code = old.wait()
@@ -91,7 +91,7 @@ def test_five_thousand_rounds_are_as_quick_and_as_small_at_the_end_as_at_the_beg
   assert ratios[-1] < 1.05 * ratios[0]
   tenth = len(settled) // 10
   for name in ("threads", "files", "processes"):
-    # A round has threads and files of its own for a moment; the least of many looks is what stays.
+    # A round uses threads and files briefly; the minimum over many samples is what remains.
     early, late = ([k[name] for k in part] for part in (settled[:tenth], settled[-tenth:]))
     print(
       f"{name}: {min(early)} ({np.mean(early):.1f} on average), then {min(late)} ({np.mean(late):.1f})"
@@ -100,13 +100,13 @@ def test_five_thousand_rounds_are_as_quick_and_as_small_at_the_end_as_at_the_beg
 
 
 def young_span(seen: list[dict[str, float]], begin: int, end: int) -> tuple[int, int]:
-  """The younger run's rounds while the older one did those from `begin` to `end`."""
+  """The rounds of the younger run while the older one was between `begin` and `end`."""
   looks = [int(look["young"]) for look in seen if begin <= look["round"] < end]
   return looks[0], looks[-1]
 
 
 def plot(took: np.ndarray, seen: list[dict[str, float]], ratios: np.ndarray, path: str) -> None:
-  """Draws memory and round time against rounds, each with the band of 5 % from round 500 on."""
+  """Plots memory and round time against rounds, with a band of 5 % from round 500."""
   figure, axes = plt.subplots(3, 1, figsize=(7, 7), sharex=True)
   looks = [look for look in seen if 0 < look["round"] < ROUNDS]
   axes[0].plot([k["round"] for k in looks], [k["memory"] for k in looks])

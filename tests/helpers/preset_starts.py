@@ -1,11 +1,11 @@
-"""Starts presets, each as `run.py --preset=NAME --scale=0.01 --data=synthetic --total_rounds=1` does.
+"""Starts presets as `run.py --preset=NAME --scale=0.01 --data=synthetic --total_rounds=1` would.
 
     python tests/helpers/preset_starts.py FOLDER [PRESET or folder of presets ...]
 
-Without names, all of them. Some are started in one process, since importing TensorFlow and building a deep
-model take longer than most, and presets of one task share it. Presets that differ in their rounds alone are
-one command here, and started once; what was started is not started again. Each start has a row in
-FOLDER/starts.csv, and what failed does not stop the rest.
+Without names, starts all presets. Several presets of one task are started in one process, because importing
+TensorFlow and building a deep model take longer than most runs. Presets that differ only in their rounds are
+started once. Presets that were started before are skipped. Each start adds a row to FOLDER/starts.csv; a
+failure does not stop the others.
 """
 
 import csv
@@ -28,38 +28,38 @@ import tasks
 from experiments.cli import flags as cli_flags
 from experiments.cli import presets, run_request
 
-# From cheap to dear.
+# Tasks in order of increasing cost.
 COST = ("quadratic", "concrete", "sent140", "fashion_mnist", "emnist_sorted", "cifar10_two_class",
         "shakespeare", "cifar10_dirichlet", "cifar100_dirichlet", "emnist", "cifar100", "stackoverflow",
         "inaturalist", "gldv2")  # fmt: skip
 SCALE = "0.01"
-TOGETHER = 12  # starts of one process: TensorFlow gives little memory back
-# ViT-B/16 takes two seconds of a core for an image and its gradient, and a landmark photographer has 130
-# images, to be seen five times: few are enough.
+TOGETHER = 12  # starts per process; TensorFlow releases little memory
+# ViT-B/16 takes two core seconds per image and gradient, and a landmark photographer has 130 images and five
+# epochs, so these presets are started with few images.
 FEW = ["--max_examples_per_client=2", "--eval_examples=10"]
 TOO_SLOW = {
   ("gldv2", "mobilenet_v2"): FEW,
   ("gldv2", "vit_b16"): FEW,
   ("inaturalist", "vit_b16"): FEW,
 }
-HEAVY = ("checkpoints", "client_states", "model_best", "model_last")  # not kept of a start
+HEAVY = ("checkpoints", "client_states", "model_best", "model_last")  # deleted after a start
 
 
 def kind(name: str) -> tuple[int, str, str]:
-  """Presets of one kind have the same task."""
+  """The cost, task and model of a preset; presets of one kind share a process."""
   found = presets.by_name(presets.read(name))
   return COST.index(found["task"]), found["task"], found.get("model", "")
 
 
 @functools.cache
 def words(name: str) -> frozenset[str]:
-  """What is left of a preset once the start's own flags are there: equal for those that start alike."""
+  """The flags of a preset that matter for a start; equal for presets that start alike."""
   flags_then = presets.scaled(presets.read(name), SCALE)
   return frozenset(flag for flag in flags_then if not flag.startswith("--total_rounds="))
 
 
 def arguments(name: str, folder: str, lean: bool) -> list[str]:
-  """The command line of a start; tasks that carry their data along have no choice of it."""
+  """The command line of a start."""
   _, task, model = kind(name)
   data = [f"--{name}={value}" for name, value in tasks.info(task).synthetic_options.items()]
   return ["run.py", f"--preset={name}", f"--scale={SCALE}", "--total_rounds=1", *data,
@@ -68,12 +68,12 @@ def arguments(name: str, folder: str, lean: bool) -> list[str]:
 
 
 def run_name(name: str) -> str:
-  """The folder of a preset's run."""
+  """The name of the folder of a preset's run."""
   return name.replace("/", ".")
 
 
 def start(folder: str, names: list[str]) -> None:
-  """Starts them in this process; a line, and a row of the table, for each that ended well."""
+  """Starts presets in this process; prints a line and records a row for each success."""
   cli_flags.define_flags()
   from experiments.training import experiment
 
@@ -82,7 +82,7 @@ def start(folder: str, names: list[str]) -> None:
     started = time.monotonic()
     for flag in flags.FLAGS:
       flags.FLAGS[flag].unparse()
-    # The model that is exported is the task's, so one export is enough.
+    # The exported model is the task's, so one export per process is enough.
     lean = name != names[0] or kind(name)[1:] in TOO_SLOW
     cli_flags.parse(presets.expand(arguments(name, folder, lean)))
     assert experiment.run(run_request.from_flags(flags.FLAGS)) == 0
@@ -95,7 +95,7 @@ def start(folder: str, names: list[str]) -> None:
 
 
 def shared(loader):
-  """Tasks that were asked for before, once more; they know nothing of the algorithm that they served."""
+  """A loader that returns the same task for the same options; tasks do not depend on the algorithm."""
   made = {}
 
   def shared_loader(name):
@@ -121,7 +121,7 @@ def record(folder: str, name: str, outcome: str, seconds: str, peak: str) -> Non
 
 
 def main(folder: str, prefixes: list[str]) -> int:
-  """Starts what was not started yet, in one process after the other; the exit code tells failure."""
+  """Starts the presets that were not started yet; returns 1 if one failed."""
   os.makedirs(folder, exist_ok=True)
   asked = {name for prefix in prefixes or [""] for name in presets.names(prefix)}
   done_before = {words(n) for n in presets.names() if is_started(folder, n)}
@@ -153,7 +153,7 @@ def main(folder: str, prefixes: list[str]) -> int:
 
 
 def is_started(folder: str, name: str) -> bool:
-  """Whether a preset's run was through."""
+  """Whether a preset's run has finished."""
   return pathlib.Path(folder, run_name(name), "summary.json").exists()
 
 

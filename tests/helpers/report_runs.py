@@ -1,4 +1,4 @@
-"""Run folders written by hand, for the tests of the report."""
+"""Hand-made run folders for the tests of reports, claims and plots."""
 
 import csv
 import json
@@ -28,7 +28,7 @@ def write_run(
   finished=True,
   **config,
 ):
-  """A run folder as experiments/runs/folder.py writes it; an accuracy of None was not evaluated."""
+  """Writes a run folder like experiments/runs/folder.py; rounds with an accuracy of None are not evaluated."""
   folder = pathlib.Path(root) / (name or f"{algo}_{seed}_{len(list(pathlib.Path(root).glob('*')))}")
   folder.mkdir(parents=True)
   rows = []
@@ -56,6 +56,7 @@ def write_run(
 
 
 def compared(root):
+  """The settings of the runs below a folder, and the messages about unusable runs."""
   found, problems = reader.read_all([str(root)])
   settings, more = comparison.compare(found)
   return settings, problems + more
