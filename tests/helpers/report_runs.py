@@ -28,7 +28,7 @@ def write_run(
   finished=True,
   **config,
 ):
-  """Writes a run folder like experiments/runs/folder.py; rounds with an accuracy of None are not evaluated."""
+  """Writes a run folder as runs/folder.py does; rounds with an accuracy of None are not evaluated."""
   folder = pathlib.Path(root) / (name or f"{algo}_{seed}_{len(list(pathlib.Path(root).glob('*')))}")
   folder.mkdir(parents=True)
   rows = []
