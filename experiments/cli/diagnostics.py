@@ -1,7 +1,6 @@
 """What the flags say about diagnostics."""
 
 import dataclasses
-from typing import Any
 
 from absl import flags
 
@@ -28,7 +27,7 @@ class DiagnosticsOptions:
   cohorts: int = 1
   gradients: str = "batch"
 
-  def as_json(self) -> dict[str, Any]:
+  def as_json(self) -> dict[str, object]:
     """The values for config.json, under the names of their flags; all None without diagnostics."""
     used = bool(self.names)
     return {

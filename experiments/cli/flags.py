@@ -48,7 +48,7 @@ def parse(argv: Sequence[str]) -> None:
 def help_text() -> str:
   """Every flag and its help text, one per line."""
   defined = FLAGS.flags_by_module_dict()[__name__]
-  return "\n".join(f"  --{flag.name:24} {flag.help}" for flag in defined)
+  return "\n".join(f"  --{flag.name:24} {' '.join(flag.help.split())}" for flag in defined)
 
 
 def _define_experiment() -> None:
@@ -61,13 +61,9 @@ def _define_experiment() -> None:
   flags.DEFINE_string("from_config", None, "Flags from another run's config.json; flags on the command line "
                       "override them.")  # fmt: skip
   flags.DEFINE_float("scale", None, "Factor in (0, 1] for the preset's or the task's rounds, cohort and test "
-                     "data, for a small try-out.")  # fmt: skip
-  flags.DEFINE_multi_string(
-    "set", [], "Hyperparameter of the algorithm, such as --set beta=0.9; repeatable."
-  )
-  flags.DEFINE_multi_string(
-    "task_set", [], "Option of the task, such as --task_set noise=0.1; repeatable."
-  )
+                     "data, for a quick trial.")  # fmt: skip
+  flags.DEFINE_multi_string("set", [], "Hyperparameter of the algorithm, such as --set beta=0.9")
+  flags.DEFINE_multi_string("task_set", [], "Option of the task, such as --task_set noise=0.1")
   flags.DEFINE_integer("seed", 1, "Random seed for the whole run.", lower_bound=0)
 
 

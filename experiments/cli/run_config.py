@@ -5,7 +5,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from experiments.cli import scale
 from experiments.cli.diagnostics import DiagnosticsOptions
@@ -76,7 +76,7 @@ class RunConfig:
   versions: Mapping[str, str]
   output: OutputOptions
 
-  def as_json(self) -> dict[str, Any]:
+  def as_json(self) -> dict[str, object]:
     """The values for config.json, under the names of their flags."""
     return {
       "task": self.task,

@@ -1,4 +1,4 @@
-"""`--scale`: a small try-out of a large experiment, with a fraction of its rounds, cohort and test data.
+"""`--scale`: a quick trial of a large experiment, with a fraction of its rounds, cohort and test data.
 
 The numbers of a preset and of the task's defaults are reduced; numbers on the command line are not. The split
 of the data over clients stays, so that each client holds what it holds in the full experiment.

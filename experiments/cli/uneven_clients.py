@@ -1,7 +1,6 @@
 """What the flags say about uneven clients: which take part, how much they work, how long they take."""
 
 import dataclasses
-from typing import Any
 
 from absl import flags
 
@@ -56,7 +55,7 @@ class UnevenClients:
   client_steps_law: str | None = None
   client_speed: str | None = None
 
-  def as_json(self) -> dict[str, Any]:
+  def as_json(self) -> dict[str, object]:
     """The values for config.json, under the names of their flags."""
     found = dataclasses.asdict(self)
     return {"async": found.pop("asynchronous"), **found}

@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import IO, Any
+from typing import IO
 
 from experiments.runs import reader, summary
 
@@ -29,7 +29,7 @@ class RunFolder:
     self._columns: Sequence[str] = ()
 
   @classmethod
-  def open(cls, root: str, config: Mapping[str, Any], *, restart: bool = False) -> "RunFolder":
+  def open(cls, root: str, config: Mapping[str, object], *, restart: bool = False) -> "RunFolder":
     """Creates or reopens the folder of a run and writes its config.json.
 
     Args:
@@ -41,7 +41,7 @@ class RunFolder:
       ValueError: the name is not a plain folder name, the folder cannot be written to or is in use, or it
         holds a run with other values.
     """
-    name = config["experiment_name"]
+    name = str(config["experiment_name"])
     if name != os.path.basename(name) or name in ("", ".", ".."):
       raise ValueError(f"experiment_name must be a plain folder name; found {name!r}.")
     folder = cls(pathlib.Path(root) / name)
@@ -91,11 +91,10 @@ class RunFolder:
     assert self._metrics is not None, "start_metrics comes first"
     os.fsync(self._metrics.fileno())
 
-  def write_summary(self) -> dict[str, Any]:
-    """Writes summary.json from metrics.csv and returns its values."""
+  def write_summary(self) -> None:
+    """Writes summary.json from metrics.csv."""
     found = summary.summarise(reader.read_metrics(self.path / "metrics.csv"))
     write_atomically(self.path / "summary.json", json.dumps(found, indent=2) + "\n")
-    return found
 
   def close(self) -> None:
     """Closes the files and releases the folder."""
@@ -111,7 +110,7 @@ class RunFolder:
       raise ValueError(f"{self.path} is in use by another process; wait for it, or choose another "
                        "--experiment_name.") from None  # fmt: skip
 
-  def _compare(self, config: Mapping[str, Any]) -> None:
+  def _compare(self, config: Mapping[str, object]) -> None:
     """Raises ValueError if the folder holds a run with other values."""
     path = self.path / "config.json"
     if not path.exists():

@@ -1,7 +1,6 @@
 """The contents of summary.json: a run's last and mean evaluation, what it cost, and whether it diverged."""
 
 import resource
-from typing import Any
 
 import numpy as np
 
@@ -11,13 +10,13 @@ from experiments.runs.final_value import final_value, window
 from experiments.runs.reader import Columns, last_row
 
 
-def summarise(columns: Columns) -> dict[str, Any]:
+def summarise(columns: Columns) -> dict[str, float | bool | None]:
   """Sums up a finished run from its metrics.csv.
 
   `final eval/...` is the last evaluation, `mean eval/... over the last N rounds` the run's final value.
   """
   rounds = len(columns["round"])
-  found: dict[str, Any] = {"rounds": rounds}
+  found: dict[str, float | bool | None] = {"rounds": rounds}
   for name, values in columns.items():
     measured = values[~np.isnan(values)]
     if name.startswith(EVAL) and len(measured):

@@ -1,6 +1,7 @@
 """Simulated federated training.
 
 * `loop`: the round loop, `run` and `rounds`.
+* `trainer`: rounds with hooks, for what happens beside training.
 * `participation`: which clients take part in which round.
 * `clock`: virtual time, on synchronous and asynchronous servers.
 * `distributions`: how local steps, speeds and availability vary between clients.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     loop,
     participation,
     seeds,
+    trainer,
   )
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
   "loop",
   "participation",
   "seeds",
+  "trainer",
 ]
 
 

@@ -2,13 +2,13 @@
 
 import os
 import pathlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from experiments.runs.columns import EVAL
 from experiments.runs.metric import main_metric
+from tff_momentum.models.model import Weights
 from tff_momentum.processes.process import ProcessState
 from tff_momentum.simulation.loop import Round
 from tff_momentum.simulation.trainer import Hook
@@ -21,7 +21,7 @@ class BestModel(Hook):
   and arrives at the same weights, so the file need not be part of a checkpoint.
   """
 
-  def __init__(self, path: pathlib.Path, weights: Callable[[ProcessState], Sequence[Any]]):
+  def __init__(self, path: pathlib.Path, weights: Callable[[ProcessState], Weights]):
     """Takes the file to keep the weights in, and the function from a state to its weights."""
     path.parent.mkdir(parents=True, exist_ok=True)
     self._path, self._weights_of = path, weights
