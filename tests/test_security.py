@@ -1,11 +1,11 @@
-"""What is never done with what comes from a disk or a user."""
+"""The code never executes what it reads from a disk or from a user."""
 
 import ast
 
 from tests import ROOT
 
 PARTS = ("tff_momentum", "tasks", "experiments")
-# Calls that run what they read. Messages on Ray's own wire are pickled; they never lie on a disk of ours.
+# Calls that execute what they read. Messages between Ray processes are pickled, but never stored on disk.
 FORBIDDEN = {"eval", "exec", "pickle.load", "pickle.loads", "yaml.load", "os.system", "marshal.loads",
              "dill.loads", "cloudpickle.loads", "shelve.open"}  # fmt: skip
 ALLOWED = {("tff_momentum/runtime/ray/actor.py", "pickle.loads")}
@@ -18,11 +18,11 @@ def calls():
         yield path.relative_to(ROOT).as_posix(), ast.unparse(node.func), node
 
 
-def test_nothing_that_is_read_is_run():
+def test_no_call_executes_what_it_reads():
   assert {(path, name) for path, name, _ in calls() if name in FORBIDDEN} <= ALLOWED
 
 
-def test_no_shell_sees_what_users_typed_and_no_array_is_a_pickle():
+def test_no_shell_runs_user_input_and_no_array_is_unpickled():
   for path, name, node in calls():
     given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
     assert given.get("shell", "False") == "False", (path, name)

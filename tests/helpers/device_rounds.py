@@ -1,6 +1,6 @@
 """Runs rounds on 1, 2 and 4 logical CPU devices; prints the clients of each device and a digest.
 
-Run as a program: the number of logical devices can be chosen only once in a process.
+Run it as a program, because a process can set the number of logical devices only once.
 """
 
 import collections

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-NUM_CLIENTS = 11  # one full block of the fold, and a rest
+NUM_CLIENTS = 11  # one full block of the fold, and some more
 SGD = tff.learning.optimizers.build_sgdm(0.1)
 MOMENTUM = tff.learning.optimizers.build_sgdm(1.0, 0.9)
 SPEC = collections.OrderedDict(
@@ -17,14 +17,14 @@ SPEC = collections.OrderedDict(
 
 
 class Case(NamedTuple):
-  """A process, and the argument of round r."""
+  """A process, and the clients' data of each round."""
 
   process: Callable[[], tff.templates.IterativeProcess]
   data: Callable[[int], list]
 
 
 def client_data(round_number: int = 0) -> list[tf.data.Dataset]:
-  """Unequal clients (one of them empty) with ragged last batches."""
+  """Returns clients of different sizes, one of them empty, with smaller last batches."""
   rng = np.random.default_rng(round_number)
   sizes = [0, *rng.integers(1, 23, NUM_CLIENTS - 1)]
   clients = []

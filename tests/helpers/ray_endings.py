@@ -1,4 +1,4 @@
-"""Starts a Ray cluster of our own, tells its processes, and ends as the argument says."""
+"""Starts a Ray cluster on this machine, prints its processes, and ends in the way that the argument names."""
 
 import os
 import signal

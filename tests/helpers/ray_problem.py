@@ -1,4 +1,4 @@
-"""Data that Ray's actors read themselves: found by name, from any process."""
+"""Data that Ray's actors read themselves, by the name of a loader."""
 
 import dataclasses
 import os
@@ -13,7 +13,7 @@ from tests.helpers import harness
 
 @dataclasses.dataclass
 class Clients:
-  """Clients with `examples` examples each; leaves a mark in `marks` and takes its time, if asked to."""
+  """Clients with `examples` examples each; reading one creates a file in `marks` and takes `seconds`."""
 
   examples: int
   marks: str

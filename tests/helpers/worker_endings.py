@@ -1,6 +1,6 @@
-"""Starts TFF's worker in child processes that end in different ways; prints what outlived them.
+"""Starts TFF's worker in child processes that end in different ways; prints the processes left behind.
 
-Run as a program. The children are forked, so that TFF is imported once.
+Run it as a program. It forks the children, so that TFF is imported only once.
 """
 
 import os
@@ -60,7 +60,7 @@ def _child(end, report) -> None:
 
 
 def main() -> None:
-  # A shell's background jobs ignore it, and so would their children.
+  # A shell's background jobs ignore SIGINT, and so would our children.
   signal.signal(signal.SIGINT, signal.default_int_handler)
   for name, end in ENDINGS.items():
     read, write = os.pipe()
@@ -74,7 +74,6 @@ def main() -> None:
     while _members(group) and time.monotonic() < deadline:
       time.sleep(0.05)
     print(name, "left", len(_members(group)), "of", group, flush=True)
-  set_execution_context("inprocess")  # replaces TFF's own context, whose end is noisy
 
 
 if __name__ == "__main__":

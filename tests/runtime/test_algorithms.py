@@ -1,4 +1,4 @@
-"""Every algorithm of ours gives the stock worker's numbers in process, and always the same bits."""
+"""Every algorithm gives the same results in process as on TFF's worker, and always the same bits."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def contexts():
 
 
 def arrays_of(context, process):
-  """States, metrics and clients' states of three rounds."""
+  """Returns the states, metrics and client states of three rounds."""
   with tff.framework.get_context_stack().install(context):
     run = harness.run_process(process, problem.COHORTS[:3], dataset=problem.dataset)
   return tf.nest.flatten(problem.as_arrays([run.states, run.metrics, run.clients]))

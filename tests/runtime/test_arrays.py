@@ -1,4 +1,4 @@
-"""Results show the memory of tensors, and give these tensors back."""
+"""Results are views of TensorFlow buffers and become the same tensors again."""
 
 import numpy as np
 import pytest

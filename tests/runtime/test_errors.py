@@ -1,4 +1,4 @@
-"""What a failing client's error tells: the algorithm, the client, the operation."""
+"""A failing client's error names the algorithm, the client and the operation."""
 
 import types
 
@@ -37,6 +37,6 @@ def test_an_error_in_a_round_names_the_algorithm_the_client_and_the_operation():
     tfm.run(process, task, total_rounds=1, clients_per_round=3)
 
 
-def test_built_algorithms_bear_the_name_that_was_asked_for():
+def test_a_built_algorithm_has_the_name_it_was_requested_by():
   for name in ("fedavgm", "mimexlite", "mime"):
     assert tfm.algorithms.builder(name)(client_learning_rate=0.1).name == name

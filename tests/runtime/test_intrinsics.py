@@ -1,4 +1,4 @@
-"""TFF's language, one piece at a time: the in-process runtime against the stock worker."""
+"""Each part of TFF's language, on the in-process runtime and on TFF's worker."""
 
 import collections
 from typing import NamedTuple
@@ -56,7 +56,7 @@ def arithmetic(values, offset):
 
 @tff.federated_computation(CLIENT_FLOATS)
 def two_passes(values):
-  """The second pass needs the first one's mean, and a client value of the first pass."""
+  """The second pass needs the mean and a client value of the first one."""
   doubled = tff.federated_map(twice, values)
   mean = tff.federated_mean(doubled)
   shifted = tff.federated_map(add, (doubled, tff.federated_broadcast(mean)))
@@ -83,7 +83,7 @@ def constants(values):
 
 @tff.federated_computation(CLIENT_FLOATS)
 def concatenation(values):
-  """An aggregate whose state grows: its type has an unknown dimension."""
+  """An aggregate whose state grows, so its type has an unknown dimension."""
   state = tff.TensorType(np.float32, [None])
 
   @tff.tensorflow.computation
@@ -211,7 +211,7 @@ def test_equals_the_stock_worker(contexts, name):
 
 
 def test_sequence_intrinsics(contexts):
-  """The stock worker cannot run these."""
+  """TFF's worker does not support these."""
   with tff.framework.get_context_stack().install(contexts[0]):
     dataset = tf.data.Dataset.range(5).map(lambda x: tf.cast(x, tf.float32))
     assert sequences(dataset) == (20.0, 11.0)

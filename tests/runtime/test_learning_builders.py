@@ -1,4 +1,4 @@
-"""Every `tff.learning` builder gives the stock worker's numbers in process, and always the same bits."""
+"""Every `tff.learning` builder gives the same results in process as on TFF's worker, and the same bits."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The in-process runtime does not grow: many rounds of work item B, with cohorts of all sizes."""
+"""The in-process runtime's memory does not grow over many rounds of benchmark item B."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ def batches(i):
   return tf.data.Dataset.from_tensor_slices(collections.OrderedDict(x=x, y=y)).batch(item.batch)
 
 clients = [batches(i) for i in range(200)]
-data_of = {{"kept": clients.__getitem__, "anew": batches}}[sys.argv[1]]
+data_of = {{"kept": clients.__getitem__, "new": batches}}[sys.argv[1]]
 tfm.set_execution_context("inprocess")
 model = tfm.from_keras(
   lambda: models.build(item), loss=models.loss(), batch_spec=clients[0].element_spec
@@ -41,9 +41,9 @@ print(json.dumps(sizes))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("data", ["kept", "anew"])
+@pytest.mark.parametrize("data", ["kept", "new"])
 def test_memory_stays_flat_over_five_hundred_rounds(data):
-  """The clients' data sets are made once, or anew for each round."""
+  """The clients' data sets are created once, or again in each round."""
   done = subprocess.run(
     [sys.executable, "-c", PROGRAM, data], cwd=ROOT, capture_output=True, text=True, timeout=1800
   )

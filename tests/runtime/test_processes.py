@@ -1,4 +1,4 @@
-"""What needs processes of its own: how TFF's worker ends, and how clients spread over devices."""
+"""Tests that need their own processes: how TFF's worker ends, and how clients spread over devices."""
 
 import json
 import subprocess

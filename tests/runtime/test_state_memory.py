@@ -1,4 +1,4 @@
-"""A large server state is in memory once between rounds, and no more often than it must be during one."""
+"""A large server state is in memory once between rounds, and as few times as possible during a round."""
 
 import json
 import subprocess
@@ -70,17 +70,17 @@ def go(until):
 before = psutil.Process().memory_info().rss
 go(until=int(sys.argv[3]))
 go(until=int(sys.argv[3]) + 2)
-# getrusage's peak is no less than what the test's own process held when it started this one.
+# getrusage's peak would include the memory of the test process that started this one.
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 peak = int(status["VmHWM"].split()[0]) * 1024
 print(json.dumps((peak - before) / (4 * TIMES * 2 * FEATURES)))
 """
 
 
-# A state that changes all over is there before and after; a queue shares all but one of its models.
+# A state that changes completely needs an old and a new copy; a queue shares all but one of its models.
 @pytest.mark.parametrize(("kind", "rounds", "copies"), [("changing", 3, 2), ("queue", 102, 1)])
 def test_few_copies_of_a_large_state_are_in_memory(kind, rounds, copies, tmp_path):
-  """From the start, over rounds and a checkpoint, and on from that."""
+  """Over the first rounds, a checkpoint, and the rounds after resuming from it."""
   done = subprocess.run(
     [sys.executable, "-c", PROGRAM, kind, str(tmp_path), str(rounds)],
     cwd=ROOT, capture_output=True, text=True, timeout=600,
@@ -88,4 +88,4 @@ def test_few_copies_of_a_large_state_are_in_memory(kind, rounds, copies, tmp_pat
   assert done.returncode == 0, done.stderr[-2000:]
   found = json.loads(done.stdout.splitlines()[-1])
   print(f"\n{kind}: {found:.2f} copies")
-  assert found < copies + 0.75  # TensorFlow itself takes some as it starts to run
+  assert found < copies + 0.75  # TensorFlow itself needs memory when it starts

@@ -26,7 +26,7 @@ from tff_momentum.runtime.ray import executor, wire  # noqa: E402
 
 LOADER = "tests.helpers.ray_problem:load"
 STARTUP_SECONDS = 500
-# Loopback too, but Ray takes 127.0.0.1 for the address that other machines see.
+# Also loopback; Ray would replace 127.0.0.1 by the address that other machines see.
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "node_ip_address": "127.0.0.2"}
 FEDAVG = algorithms.fedavg(client_learning_rate=0.1)
 SCAFFOLD = algorithms.scaffold(client_learning_rate=0.1, num_clients=8)
@@ -41,7 +41,7 @@ def _by_value(i: int, t: int) -> tf.data.Dataset:
 
 
 def _run(algorithm, data, clients: int, rounds: int = 2):
-  """The outputs of all rounds as NumPy arrays."""
+  """Returns the outputs of all rounds as NumPy arrays."""
   process = build_process(algorithm, harness.softmax_model())
   state = process.initialize()
   kept = [process.initial_client_state([0, i]) for i in range(clients)]
@@ -81,7 +81,7 @@ def context(cluster):
 
 @pytest.fixture
 def on_ray(context):
-  """Runs a function on the cluster; outside of it computations run in process."""
+  """Runs a function on the cluster; all other computations run in process."""
 
   def run(function, *args, **kwargs):
     tff.framework.set_default_context(context)
@@ -141,11 +141,11 @@ def test_bytes_do_not_grow_with_the_data_nor_functions_with_the_rounds(on_ray, c
     on_ray(_run, SCAFFOLD, _by_reference(examples), 4, rounds=2)
     shipped.append(context.last_round_bytes)
   few, many = shipped
-  assert many.functions == 0  # the second round sends none
+  assert many.functions == 0  # the second round sends no functions
   assert (few.shared, few.results) == (many.shared, many.results)
   assert abs(few.clients - many.clients) < 4 * 8  # the digits of the number of examples
   on_ray(_run, SCAFFOLD, lambda i, t: _by_reference(10_000)(i, t).resolve(), 4, rounds=1)
-  assert context.last_round_bytes.clients > 4 * 10_000 * 16  # by value they do
+  assert context.last_round_bytes.clients > 4 * 10_000 * 16  # by value, bytes grow with the data
 
 
 @pytest.mark.slow

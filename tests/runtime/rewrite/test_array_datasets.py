@@ -1,4 +1,4 @@
-"""Data sets over arrays are read as lists of batches: the same elements as an iterator gives."""
+"""Lists of batches give the same elements as the iterators of their data sets."""
 
 import collections
 
@@ -33,7 +33,7 @@ def batches(rows: int, size: int = 4, **options) -> tf.data.Dataset:
 
 
 def describe(dataset: tf.data.Dataset):
-  """Order, sizes and content of the batches, in three numbers that differ if any of them does."""
+  """Returns three numbers that depend on the order, the sizes and the content of the batches."""
 
   def step(state, batch):
     k, sizes, content = state
@@ -58,24 +58,24 @@ def on_clients(transform):
 
 
 TRANSFORMS = {
-  "as it is": lambda data: data,
-  "again and again": lambda data: data.repeat(3),
-  "never": lambda data: data.repeat(0),
-  "some": lambda data: data.take(2),
-  "none": lambda data: data.take(0),
-  "all": lambda data: data.take(-1),
-  "more than there are": lambda data: data.take(100),
-  "around the end": lambda data: data.repeat(4).take(5),
-  "some again": lambda data: data.take(2).repeat(2),
-  "a part again": lambda data: data.repeat(2).take(4).repeat(3).take(11),
-  "without end": lambda data: data.repeat().take(7),
-  "ahead": lambda data: data.prefetch(2),
-  "by iterator": lambda data: data.skip(1).map(lambda batch: batch),
+  "unchanged": lambda data: data,
+  "repeated": lambda data: data.repeat(3),
+  "repeated zero times": lambda data: data.repeat(0),
+  "taken": lambda data: data.take(2),
+  "none taken": lambda data: data.take(0),
+  "all taken": lambda data: data.take(-1),
+  "more taken than there are": lambda data: data.take(100),
+  "taken across the end": lambda data: data.repeat(4).take(5),
+  "taken and repeated": lambda data: data.take(2).repeat(2),
+  "partly repeated": lambda data: data.repeat(2).take(4).repeat(3).take(11),
+  "repeated forever": lambda data: data.repeat().take(7),
+  "prefetched": lambda data: data.prefetch(2),
+  "read by an iterator": lambda data: data.skip(1).map(lambda batch: batch),
 }
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_what_a_graph_does_to_its_data_gives_the_same_elements(name):
+def test_a_transformed_data_set_gives_the_same_elements(name):
   transform = TRANSFORMS[name]
   clients = [
     batches(10),
@@ -124,7 +124,7 @@ def test_data_sets_among_the_results_and_shuffled_ones_stay_data_sets():
   assert int(numbers[0]) == 3
 
 
-def test_listed_and_iterated_clients_may_take_turns():
+def test_listed_and_iterated_clients_can_alternate():
   computation = on_clients(lambda data: data)
   for clients in ([batches(10)], [batches(10).map(lambda b: b)], [batches(10)]):
     ((count, sizes, _),) = computation(clients)

@@ -1,4 +1,4 @@
-"""Gradients of max pooling that XLA computes equal TensorFlow's to the bit."""
+"""XLA's gradients of max pooling are bit-identical to TensorFlow's."""
 
 import collections
 
@@ -17,8 +17,8 @@ layers = tf.keras.layers
 
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize(("k", "height", "width"), [(2, 6, 6), (2, 7, 5), (3, 8, 10)])
-def test_views_are_what_the_kernel_gives(k, height, width, jit):
-  """Ties among them: many inputs are zero, as after a ReLU."""
+def test_views_equal_the_kernel(k, height, width, jit):
+  """The inputs have ties: many are zero, as after a ReLU."""
   rng = np.random.default_rng(k)
   x = tf.nn.relu(tf.constant(rng.normal(size=[4, height, width, 3]), tf.float32))
   settings = dict(ksize=[1, k, k, 1], strides=[1, k, k, 1], padding="VALID")
@@ -47,7 +47,7 @@ def test_windows_must_not_overlap(changes, expected):
 
 
 def test_a_round_has_the_same_bits_with_and_without():
-  """Two clients: one with full batches alone, one with a ragged last one."""
+  """Two clients: one has only full-sized batches, the other a smaller last one."""
   max_pool_gradients.functions.cache_clear()
   rng = np.random.default_rng(0)
 
@@ -79,4 +79,4 @@ def test_a_round_has_the_same_bits_with_and_without():
       weights.append(process.weights(process.next(process.initialize(), clients).state))
   for plain, compiled in zip(*weights, strict=True):
     np.testing.assert_array_equal(plain, compiled)
-  assert max_pool_gradients.functions.cache_info().currsize == 1  # XLA's part was asked for
+  assert max_pool_gradients.functions.cache_info().currsize == 1  # the pass replaced a gradient

@@ -1,4 +1,4 @@
-"""Loops of recurrent layers are shortened before XLA compiles them, and compute what they computed before."""
+"""Moving work out of the loops of recurrent layers does not change their results."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ LAYERS = {
 
 
 def _training(layer, mask: bool, batch: int | None = BATCH):
-  """A computation that takes a gradient step on each batch of a recurrent model."""
+  """Returns a computation that takes a gradient step on each batch, its initial weights, and data."""
 
   def build():
     parts = [layers.Embedding(WORDS, 3, mask_zero=mask), layer(), layers.Dense(WORDS)]
@@ -63,7 +63,7 @@ def _training(layer, mask: bool, batch: int | None = BATCH):
 
 
 def _bodies(computation) -> list[list]:
-  """The nodes that the loops of the compiled gradient have in their bodies."""
+  """Returns the nodes in the bodies of the compiled gradient's loops."""
   proto = tff.framework.ConcreteComputation.get_proto(computation)
   with using(RewriteOptions(compile="auto")):
     library = {
@@ -79,7 +79,7 @@ def _bodies(computation) -> list[list]:
 
 @pytest.mark.parametrize("mask", [False, True])
 @pytest.mark.parametrize("name", LAYERS)
-def test_shortened_loops_give_the_same_weights(name, mask):
+def test_rewritten_loops_give_the_same_weights(name, mask):
   train, weights, data = _training(LAYERS[name], mask)
   results = []
   for mode in ("off", "auto"):
@@ -93,14 +93,14 @@ def test_shortened_loops_give_the_same_weights(name, mask):
 
 @pytest.mark.parametrize(("name", "backwards"), [("gru", 3), ("lstm", 1), ("simple", 1)])
 def test_one_product_is_left_in_a_loop(name, backwards):
-  """h_t U forwards, and d_t Uᵀ backwards (a GRU's in three parts): what depends on the turn before."""
+  """h_t U forwards and d_t Uᵀ backwards (in three parts for a GRU), which depend on the previous step."""
   train, _, _ = _training(LAYERS[name], mask=False)
   products = [[node for node in body if node.op == "MatMul"] for body in _bodies(train)]
   assert [len(found) for found in products] == [1, backwards]
   assert not any(node.attr["transpose_b"].b for found in products for node in found)
 
 
-def test_a_gated_unit_neither_puts_gradients_together_nor_sums_them_in_its_loop():
+def test_a_gated_unit_neither_concatenates_nor_sums_gradients_in_its_loop():
   train, _, _ = _training(LAYERS["gru"], mask=False)
   operations = {node.op for body in _bodies(train) for node in body}
   assert not operations & {"ConcatV2", "BiasAddGrad"}

@@ -1,4 +1,4 @@
-"""XLA compiles recurrent gradient functions of known shapes, and nothing else."""
+"""XLA compiles recurrent hot functions with known shapes, and no others."""
 
 import numpy as np
 import pytest
