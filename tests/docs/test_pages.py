@@ -15,7 +15,8 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=IDS)
 # Programs whose flags the docs use, with the sub-commands that have flags of their own.
 PROGRAMS = (
   *(
-    f"experiments/{name}.py" for name in ("run", "sweep", "report", "claims", "benchmark", "doctor")
+    f"experiments/{name}.py"
+    for name in ("run", "sweep", "report", "claims", "benchmark", "doctor", "describe")
   ),
   *(f"experiments/plot.py {kind}" for kind in ("curves", "drift_surface")),
   *(f"experiments/data.py {action}" for action in ("list", "fetch", "verify", "describe")),

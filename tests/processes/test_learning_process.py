@@ -31,7 +31,7 @@ def test_equals_the_iterative_process(process):
   )
 
 
-def test_set_model_weights_starts_anew(process):
+def test_set_model_weights_resets_the_statistics(process):
   state = process.next(process.initialize(), [harness.client_dataset(0)]).state
   fresh = process.set_model_weights(state, process.get_model_weights(process.initialize()))
   assert not np.any(harness.flatten(fresh.finalizer.d))

@@ -93,15 +93,15 @@ def test_any_algorithm_can_be_compressed_and_its_bytes_are_counted():
   plain = algorithms.builder("mime")(client_learning_rate=0.1)
   exact, ours, again = (
     harness.run_product(algorithm)
-    for algorithm in (plain, *(aggregators.compressed(plain, f"qsgd:{b}") for b in (12, 32)))
+    for algorithm in (plain, *(compression.compressed(plain, f"qsgd:{b}") for b in (12, 32)))
   )
   np.testing.assert_array_equal(again.x, exact.x)
   assert 1e-6 < np.abs(np.subtract(ours.x, exact.x)).max() < 0.05
   assert exact.process.bytes_up(0) == 2 * 16 * 4
   assert ours.process.bytes_up(0) == 2 * (16 * 12 // 8 + 2 * 4)  # two tensors, each with its norm
   assert ours.process.bytes_down(0) == exact.process.bytes_down(0)
-  with pytest.raises(ValueError, match="packs its uploads itself"):
-    aggregators.compressed(ours.process.algorithm, "qsgd:4")
+  with pytest.raises(ValueError, match="compresses its uploads itself"):
+    compression.compressed(ours.process.algorithm, "qsgd:4")
 
 
 def aggregate(factory, values, weights=None, rounds=1):

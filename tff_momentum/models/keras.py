@@ -1,15 +1,15 @@
-"""A Keras model as a `Model`: variables become arguments, dropout becomes a function of a seed.
+"""A Keras model as a `Model`: variables become arguments, and dropout becomes a function of a seed.
 
-Keras creates its variables while a model is built. Building it once inside a graph, with a placeholder
-handed out wherever Keras asks for a variable, gives the forward and backward pass as a graph of
-(weights, batch, seed), which is then imported wherever a gradient is wanted. Works for everything that
-keeps no state between batches: dropout, LSTM, GRU, embeddings, GroupNormalization. BatchNormalization
-keeps running averages, which federated averaging of gradients has no place for, and is refused.
+Keras creates its variables while it builds a model. We build the model once in a graph and give Keras a
+placeholder for every variable it asks for. The forward and backward pass is then a graph of (weights, batch,
+seed), which is imported wherever a gradient is computed. This works for all layers without state between
+batches: dropout, LSTM, GRU, embeddings, GroupNormalization. BatchNormalization is refused, because its
+running averages are state that federated averaging does not cover.
 """
 
 import collections
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -19,8 +19,8 @@ from tensorflow.python.ops import control_flow_ops
 from tff_momentum.models import model as gradients
 from tff_momentum.models.model import Model, Tally
 
-# (labels, predictions) -> a value per example, or (values, weights) where some do not count.
-Metric = Callable[[Any, Any], Any]
+# (labels, predictions) -> a value per example, or a pair (values, weights) to weight the examples.
+Metric: TypeAlias = Callable[[Any, Any], Any]
 
 
 def from_keras(
@@ -33,17 +33,35 @@ def from_keras(
   penultimate: str | None = None,
   penalty: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> Model:
-  """Makes a pure `Model` of a Keras model.
+  """Converts a Keras model into a pure `Model`.
+
+  Example:
+    >>> import tensorflow as tf, tff_momentum as tfm
+    >>> tfm.from_keras(
+    ...   lambda: tf.keras.Sequential([tf.keras.layers.Dense(10, input_shape=(784,))]),
+    ...   loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    ...   batch_spec=(tf.TensorSpec([None, 784]), tf.TensorSpec([None], tf.int32)),
+    ...   metrics={"accuracy": tf.keras.metrics.sparse_categorical_accuracy},
+    ... )
+    Model(7,850 parameters: float32[784, 10], float32[10])
 
   Args:
-    build: makes the Keras model, the same one every time.
-    loss: (labels, predictions) -> the mean loss of the batch; a Keras loss object serves.
-    batch_spec: `tf.TensorSpec`s of a batch, a pair (x, y) or a mapping with the keys x and y.
-    metrics: by name, (labels, predictions) -> values (or a pair of values and weights).
-    seed: of the initial weights.
-    penultimate: the name of the layer whose output FedMAX regularises; `build` must then make a
-      functional or sequential model.
-    penalty: added to the loss, a function of the penultimate layer's output.
+    build: () -> the Keras model; every call must build the same one.
+    loss: (labels, predictions) -> the mean loss of the batch, such as a Keras loss object.
+    batch_spec: the `tf.TensorSpec`s of a batch, a pair (x, y) or a mapping with the keys x and y.
+    metrics: name -> function of (labels, predictions) that returns one value per example, or a pair of
+      values and weights.
+    seed: the seed of the initial weights.
+    penultimate: the name of the layer whose output FedMAX regularises; `build` must then return a functional
+      or sequential model.
+    penalty: a function of the penultimate layer's output, added to the loss.
+
+  Returns:
+    The model.
+
+  Raises:
+    ValueError: if `build` does not return a Keras model with weights, if a layer is a BatchNormalization, or
+      if a metric does not return a value per example.
   """
   metrics = dict(metrics or {})
 
@@ -58,8 +76,8 @@ def from_keras(
   initial_weights = tuple(w.numpy() for w in original.trainable_weights)
   if not initial_weights:
     raise ValueError(
-      "Expected a Keras model with its weights created; found none: give its first "
-      "layer an input_shape."
+      "Expected a Keras model that has trainable weights; found none: give its first layer an "
+      "input_shape, so that Keras creates them."
     )
   train = _Graph(build, loss, batch_spec, metrics, frozen, penultimate, penalty, training=True)
   evaluate = _Graph(build, loss, batch_spec, metrics, frozen, penultimate, None, training=False)
@@ -102,17 +120,17 @@ def from_keras(
 
 
 def model_of(build: "Callable[[], tf.keras.Model]") -> "tf.keras.Model":
-  """What `build` makes, or an error that says what else it made."""
+  """Calls `build`; raises ValueError unless it returns a Keras model."""
   model = build()
   if not isinstance(model, tf.keras.Model):
     raise ValueError(
-      f"Expected a function that makes a Keras model; it made {type(model).__name__}."
+      f"Expected a function that returns a Keras model; it returned {type(model).__name__}."
     )
   return model
 
 
 class _Graph:
-  """One pass over a batch (forward, and backward in training) as a graph to import."""
+  """One pass over a batch (forward, and in training backward) as a graph to import."""
 
   def __init__(self, build, loss, batch_spec, metrics, frozen, penultimate, penalty, *, training):
     with tf.Graph().as_default() as graph, _LoopsOfKnownLength():
@@ -146,7 +164,7 @@ class _Graph:
         else ()
       )
       result = (Tally(examples, objective * examples, sums), gradient)
-      # An identity each, so that no result is an input and every name is an operation of ours.
+      # The identities make every result an operation of this graph, even if it is an input.
       self._result = tf.nest.map_structure(lambda t: tf.identity(t).name, result)
     self._definition = _needed_part(graph.as_graph_def(), tf.nest.flatten(self._result))
     present = {node.name for node in self._definition.node}
@@ -162,9 +180,9 @@ class _Graph:
         node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
 
   def __call__(self, weights, batch, seed):
-    """Runs the pass on these tensors, in whatever graph or function is being traced."""
+    """Adds the pass on these tensors to the graph that is being traced."""
     tf.nest.assert_same_structure(batch, self._batch)
-    # An identity each brings tensors of an outer function into the graph that is being traced.
+    # The identities capture tensors of an outer function in the graph that is being traced.
     tensors = [tf.identity(t) for t in (*tf.nest.flatten(weights), *tf.nest.flatten(batch), seed)]
     feeds = {name: tensor for name, tensor in zip(self._feeds, tensors, strict=True) if name}
     results = tf.graph_util.import_graph_def(
@@ -172,12 +190,12 @@ class _Graph:
     )
     tally, gradient = tf.nest.pack_sequence_as(self._result, results)
     for g, w in zip(gradient, self._weights, strict=False):  # no gradient when evaluating
-      g.set_shape(w.shape)  # which some operations' gradients do not tell
+      g.set_shape(w.shape)  # the gradients of some operations lose their static shape
     return tally, gradient
 
 
 class _LoopsOfKnownLength(control_flow_ops.XLAControlFlowContext):
-  """Where recurrent layers say how long their loops may be, without which XLA compiles no gradient."""
+  """Makes recurrent layers bound the length of their loops; XLA needs it to compile their gradients."""
 
   def __enter__(self):
     self.Enter()
@@ -188,7 +206,7 @@ class _LoopsOfKnownLength(control_flow_ops.XLAControlFlowContext):
 
 
 class _SeededGenerator(backend.RandomGenerator):
-  """Keras's source of random numbers, drawing from a seed tensor; each draw has a number."""
+  """A Keras random generator that draws from a seed tensor; each draw folds in its own number."""
 
   def __init__(self, seed: tf.Tensor, layer_number: int):
     super().__init__(seed=0, rng_type=self.RNG_STATELESS)
@@ -214,7 +232,7 @@ def _placeholder_for_variable(next_creator, **kwargs):
 
 
 def _needed_part(definition: Any, results: list[str]) -> Any:
-  """The nodes that the results depend on: not, that is, the initialisers of the variables."""
+  """The nodes that the results depend on; the initialisers of the variables are not among them."""
   nodes = {node.name: node for node in definition.node}
   waiting, needed = list(results), set()
   while waiting:
@@ -232,8 +250,8 @@ def _sum_and_weight(measured) -> tuple[tf.Tensor, tf.Tensor]:
   values = tf.cast(values, tf.float32)
   if values.shape.rank == 0:
     raise ValueError(
-      "Expected a metric to give a value for each example; found a single number "
-      "(inside a graph, compare tensors with tf.equal, not with ==)."
+      "Expected a metric that returns one value per example; found a scalar. Inside a graph, compare tensors "
+      "with tf.equal, because == compares Python objects."
     )
   weights = tf.ones_like(values) if weights is None else tf.cast(weights, tf.float32)
   return tf.reduce_sum(values * weights), tf.reduce_sum(weights)
@@ -243,6 +261,6 @@ def _refuse_batch_normalization(model: "tf.keras.Model") -> None:
   for layer in model._flatten_layers():
     if isinstance(layer, tf.keras.layers.BatchNormalization):
       raise ValueError(
-        f"The layer {layer.name} is a BatchNormalization, whose running averages are state that the "
-        "clients would have to share beside the weights; use GroupNormalization instead."
+        f"Expected layers without state; found {layer.name}, a BatchNormalization, whose running averages "
+        "clients would have to share besides the weights: use GroupNormalization."
       )

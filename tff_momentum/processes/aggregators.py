@@ -1,10 +1,10 @@
 """Quantisation as a `tff.aggregators` factory, for TFF's own learning processes and for ours.
 
     tff.learning.algorithms.build_weighted_fed_avg(
-      ..., model_aggregator=aggregation.quantised("qsgd:4"))
+      ..., model_aggregator=aggregators.quantised("qsgd:4"))
 
-An algorithm of this library is better compressed by `compressed(algorithm, "qsgd:4")`: only then do its
-byte counts know of it, and is the rounding keyed by the client's own seed.
+Prefer `compressed(algorithm, "qsgd:4")` for this library's algorithms: then byte counts include the
+compression, and rounding depends on the client's own seed.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -13,31 +13,34 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_momentum.transforms.compression import Quantiser, compressed, quantiser
+from tff_momentum.processes.exchange import AggregatorFactory
+from tff_momentum.transforms.compression import Quantiser, quantiser
 
-__all__ = ["compressed", "quantised"]
-
-Factory: TypeAlias = (
-  tff.aggregators.UnweightedAggregationFactory | tff.aggregators.WeightedAggregationFactory
-)
+Factory: TypeAlias = AggregatorFactory
 
 
 class QuantisedState(NamedTuple):
-  """How often it has aggregated, and the state of the factory inside."""
+  """The number of rounds so far, and the state of the inner aggregator."""
 
   round: int
   inner: object
 
 
 def quantised(compression: Quantiser | str, inner: Factory | None = None) -> Factory:
-  """A factory that quantises the clients' values and has `inner` aggregate what comes out.
+  """Makes a factory that quantises the clients' values and aggregates the result with `inner`.
 
-  A factory has no seed for each client, so the rounding is keyed by a fingerprint of the value and by
-  the number of the round: it is repeatable, and clients that send the very same value round alike.
+  A factory has no client seeds. So rounding depends on a fingerprint of the value and on the round number: it
+  is reproducible, and clients that send the same value round it in the same way.
 
   Args:
     compression: a quantiser or its text, such as "qsgd:4".
-    inner: a weighted or unweighted factory, which the result is then too; by default the weighted mean.
+    inner: a weighted or unweighted factory; the result is of the same kind. The weighted mean by default.
+
+  Returns:
+    The factory.
+
+  Raises:
+    ValueError: if `compression` or `inner` is something else.
   """
   q = quantiser(compression)
   inner = inner or tff.aggregators.MeanFactory(no_nan_division=True)
@@ -46,7 +49,7 @@ def quantised(compression: Quantiser | str, inner: Factory | None = None) -> Fac
   if isinstance(inner, tff.aggregators.UnweightedAggregationFactory):
     return _Unweighted(q, inner)
   raise ValueError(
-    f"inner must be a weighted or an unweighted tff.aggregators factory; found {inner!r}."
+    f"inner must be a weighted or unweighted tff.aggregators factory; found {inner!r}."
   )
 
 
@@ -124,7 +127,7 @@ def _at_client(q: Quantiser, value_type: tff.types.Type) -> tff.Computation:
 
 
 def _fingerprint(tensors: list[tf.Tensor]) -> tf.Tensor:
-  """64 bits, as a seed, that any change of any entry changes."""
+  """A 64-bit hash of all entries, as a seed."""
   entries = [tf.reshape(tf.bitcast(t, tf.uint8), [1, -1]) for t in tensors]
   hashed = tf.raw_ops.Fingerprint(data=tf.concat(entries, axis=1), method="farmhash64")
   return tf.bitcast(tf.reshape(hashed, [2, 4]), tf.int32)

@@ -9,17 +9,20 @@ from tff_momentum.models.model import Model, Tally, dense_gradient, features_and
 
 
 def as_model(model: Model | tff.learning.models.FunctionalModel) -> Model:
-  """Makes a `Model` of TFF's functional model; a `Model` is returned as it is.
+  """Converts a TFF functional model into a `Model`; returns a `Model` unchanged.
 
-  Non-trainable weights are constants. A model that draws random numbers of its own is refused: its
-  gradient would not be a function of (weights, batch, seed), and no run could be repeated.
+  Non-trainable weights become constants.
+
+  Raises:
+    ValueError: if it is another kind of model, or one that draws random numbers. The gradient of such a model
+      is not a function of (weights, batch, seed), so no run would be reproducible.
   """
   if isinstance(model, Model):
     return model
   if isinstance(model, tf.keras.Model):
     raise ValueError(
       "Expected a tff_momentum Model or a tff.learning.models.FunctionalModel; found a "
-      "Keras model: convert it with tff_momentum.from_keras, naming its loss."
+      "Keras model: convert it with tff_momentum.from_keras."
     )
   if not isinstance(model, tff.learning.models.FunctionalModel):
     raise ValueError(
@@ -40,7 +43,7 @@ def as_model(model: Model | tff.learning.models.FunctionalModel) -> Model:
     return loss, Tally(n, loss * n, metrics)
 
   def value_and_grad(weights, batch, seed):
-    del seed  # a functional model has no dropout that could be seeded
+    del seed  # a functional model has no seeded dropout
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       tape.watch(weights)
       loss, tally = forward(weights, batch, True)
@@ -80,7 +83,7 @@ def _refuse_own_randomness(function, *specs) -> None:
       )
     ):
       raise ValueError(
-        f"The model draws random numbers of its own (operation {node.op}), so the same seed would "
-        "not give the same run; convert the Keras model with tff_momentum.from_keras instead, "
-        "which seeds its dropout."
+        f"Expected a model without randomness; found one that draws random numbers (operation {node.op}), so "
+        "its runs are not reproducible: convert the Keras model with tff_momentum.from_keras, which seeds "
+        "its dropout."
       )

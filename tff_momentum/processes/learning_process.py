@@ -1,13 +1,12 @@
-"""Stateless algorithms as `tff.learning.templates.LearningProcess`, for TFF's own programs and loops.
+"""Algorithms without client state as `tff.learning.templates.LearningProcess`, for TFF's own loops.
 
     next(state, data) -> LearningProcessOutput(state, metrics)
 
-TFF's programs hand a process data alone, no client ids, so a client's seed comes from a fingerprint of
-its first batch and the round: still a function of what the client is, not of chance.
+TFF's programs pass data sets without client ids. So a client's seed is a fingerprint of its first batch and
+of the round number, and runs stay reproducible.
 """
 
 import collections
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,26 +14,50 @@ import tensorflow_federated as tff
 
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.client import LocalWork
+from tff_momentum.models.model import Model
+from tff_momentum.processes.exchange import AggregatorFactory
 from tff_momentum.processes.process import ClientInput, ProcessState, build_process
 
 
 def as_learning_process(
   algorithm: Algorithm,
-  model: Any,
+  model: Model | tff.learning.models.FunctionalModel,
   *,
   work: LocalWork | None = None,
-  aggregator: Any = None,
+  aggregator: AggregatorFactory | None = None,
 ) -> tff.learning.templates.LearningProcess:
   """Compiles an algorithm whose clients keep no state into a TFF learning process.
 
-  Args: as `build_process`. Setting model weights in a state starts the algorithm's statistics anew.
+  Setting the model weights of a state resets the algorithm's other statistics.
+
+  Example:
+    >>> import tensorflow as tf, tff_momentum as tfm
+    >>> model = tfm.from_keras(
+    ...   lambda: tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))]),
+    ...   loss=tf.keras.losses.MeanSquaredError(),
+    ...   batch_spec=(tf.TensorSpec([None, 2]), tf.TensorSpec([None, 1])),
+    ... )
+    >>> process = tfm.as_learning_process(tfm.algorithms.fedavg(client_learning_rate=0.1), model)
+    >>> [w.shape for w in process.get_model_weights(process.initialize()).trainable]
+    [(2, 1), (1,)]
+
+  Args:
+    algorithm: the algorithm.
+    model: a `Model` or a `tff.learning.models.FunctionalModel`.
+    work: the number of local epochs or steps, and the weight decay; one epoch by default.
+    aggregator: a `tff.aggregators` factory, weighted or unweighted, in the place of the mean.
+
+  Returns:
+    The learning process.
+
+  Raises:
+    ValueError: if the algorithm's clients keep state, or for the reasons of `build_process`.
   """
   process = build_process(algorithm, model, work=work, aggregator=aggregator)
   if process.client_state_type != tff.types.to_type(()):
     raise ValueError(
-      "Expected an algorithm whose clients keep no state, since a LearningProcess has no place for "
-      f"it; found the client state {process.client_state_type.compact_representation()}: use "
-      "build_process instead."
+      "Expected an algorithm whose clients keep no state, because a LearningProcess cannot store it; found "
+      f"the client state {process.client_state_type.compact_representation()}: use build_process."
     )
   inner_state_type = process.initialize.type_signature.result.member
   data_type = process.next.type_signature.parameter[1].member.data
@@ -114,7 +137,7 @@ def as_learning_process(
 
 
 def _fingerprint(data: tf.data.Dataset, t: tf.Tensor) -> tf.Tensor:
-  """A seed, int32[2], that depends on the first batch and the round."""
+  """A seed, int32[2], derived from the first batch and the round number."""
 
   def of_batch(seed, batch):
     for part in tf.nest.flatten(batch):

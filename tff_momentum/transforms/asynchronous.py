@@ -1,10 +1,9 @@
-"""Any algorithm whose clients keep no state, for clients that start at one version and arrive at a later one.
+"""Any algorithm whose clients keep no state, for clients that start in one round and finish in a later one.
 
-A round is a step of the server; its clients started up to `max_staleness` rounds before. Beside the
-algorithm's own state the server keeps the messages of the last `max_staleness` rounds, one ring for each
-exchange. A client takes the one of the version that it started from (and the client learning rate of that
-round), so whatever statistic travels in the message is the one that the client saw. In truth it downloaded
-that message alone, back then; so the bytes count one.
+A round is one server step; its clients started up to `max_staleness` rounds earlier. Besides the algorithm's
+own state, the server keeps the messages of the last `max_staleness` rounds in one ring buffer per exchange. A
+client uses the message, and the client learning rate, of the round in which it started. A real client
+downloads only that message, so the byte counts include one message.
 """
 
 import collections
@@ -20,12 +19,12 @@ from tff_momentum.models.model import Model, Tally
 
 
 class ServerState(NamedTuple):
-  """The algorithm's own state, and what clients may still be working on.
+  """The algorithm's own state, and the messages that clients may still be working on.
 
   Attributes:
     inner: the algorithm's own state.
     past: for each exchange its last messages, stacked along a first dimension of `max_staleness`.
-    versions: the round that each of them is from; −1 where there is none yet.
+    versions: the round of each of them; −1 for an empty slot.
   """
 
   inner: Any
@@ -34,7 +33,7 @@ class ServerState(NamedTuple):
 
 
 class Message(NamedTuple):
-  """The message of this round and those of the last rounds, with their numbers."""
+  """The message of this round, those of the last rounds, and their round numbers."""
 
   now: Any
   past: Any
@@ -42,22 +41,34 @@ class Message(NamedTuple):
 
 
 def asynchronous(algorithm: Algorithm, max_staleness: int) -> Algorithm:
-  """The same algorithm, for clients that started up to `max_staleness` rounds ago.
+  """Returns the same algorithm for clients that started up to `max_staleness` rounds ago.
 
-  Each client's input then says how many (`ClientInput.staleness`). An algorithm with clients that keep
-  state is refused: what it means for such a client to arrive late is a question to its authors.
+  Each client's input then gives its `ClientInput.staleness`.
+
+  Example:
+    >>> import tff_momentum as tfm
+    >>> tfm.asynchronous(tfm.algorithms.fedavg(client_learning_rate=0.1), max_staleness=5)
+    Algorithm(fedavg(client_learning_rate=0.1), 1 exchange per round, max_staleness=5)
+
+  Args:
+    algorithm: a synchronous algorithm without client state.
+    max_staleness: the largest staleness, at least 1.
+
+  Raises:
+    ValueError: if the algorithm is asynchronous already, or its clients keep state: the papers do not define
+      such an algorithm for clients that finish late.
   """
   validation.integer("max_staleness", max_staleness, at_least=1)
   if algorithm.max_staleness:
-    raise ValueError("Expected a synchronous algorithm; found one that is asynchronous already.")
+    raise ValueError("Expected a synchronous algorithm; found an asynchronous one.")
   with (
     tf.Graph().as_default()
   ):  # an eager tensor would start TensorFlow, which fixes its thread counts
     client_state = algorithm.init_client((tf.zeros([1]),), tf.zeros([2], tf.int32))
   if tf.nest.flatten(client_state):
     raise ValueError(
-      "Expected an algorithm whose clients keep no state to run asynchronously; found one whose clients "
-      "do: choose another, or run it in synchronous rounds."
+      "Expected an algorithm whose clients keep no state to run asynchronously; found one whose clients do: "
+      "choose another algorithm, or run it in synchronous rounds."
     )
 
   def init_server(x):
@@ -106,10 +117,10 @@ def asynchronous(algorithm: Algorithm, max_staleness: int) -> Algorithm:
 
 
 def _at_version(message: Message, version: tf.Tensor) -> Any:
-  """What a client downloaded that started at this version.
+  """The message that a client downloaded if it started in this round.
 
-  It is the oldest kept message from then or later: a round that nobody took part in changes nothing,
-  leaves no message behind, and so has that of the next one.
+  It is the oldest stored message of that round or a later one: a round without clients changes nothing and
+  stores no message, so its message equals that of the next round.
   """
   never = tf.int32.max
   since = tf.where(message.versions >= version, message.versions, never)
@@ -119,9 +130,9 @@ def _at_version(message: Message, version: tf.Tensor) -> Any:
 
 
 def _message_specs(algorithm: Algorithm, x: Any) -> tuple[Any, ...]:
-  """The types of the messages of a round's exchanges: what they are to a client that has no data."""
+  """The types of the messages of a round's exchanges, found by tracing a round with an empty client."""
 
-  def walk(*x):
+  def one_round(*x):
     t, state, messages = tf.zeros([], tf.int32), algorithm.init_server(x), []
     client = Client(_no_model(x), LocalWork(), _no_data(), tf.zeros([2], tf.int32), t)
     for exchange in algorithm.exchanges:
@@ -131,7 +142,7 @@ def _message_specs(algorithm: Algorithm, x: Any) -> tuple[Any, ...]:
     return tuple(messages)
 
   specs = [tf.TensorSpec(w.shape, w.dtype) for w in x]
-  return tf.function(walk, autograph=False).get_concrete_function(*specs).structured_outputs
+  return tf.function(one_round, autograph=False).get_concrete_function(*specs).structured_outputs
 
 
 def _no_data() -> tf.data.Dataset:
@@ -139,7 +150,7 @@ def _no_data() -> tf.data.Dataset:
 
 
 def _no_model(x: Any) -> Model:
-  """Weights alone: gradients have their types, and there is nothing to learn."""
+  """A model that only has weights; its gradients have their types."""
 
   def empty_tally() -> Tally:
     return Tally(tf.zeros([]), tf.zeros([]), ())

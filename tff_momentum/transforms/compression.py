@@ -6,8 +6,8 @@ of s = 2^(b−1) − 1:
     Q(v) = ‖v‖₂ · sign(v) · level/s,   level = ⌊a⌋ or ⌊a⌋ + 1 at random so that E[level] = a = s|v|/‖v‖₂
 
 Hence E[Q(v)] = v and E‖Q(v) − v‖² ≤ min(d/s², √d/s) ‖v‖² for d coordinates: FedGLOMO's Assumption 3.
-Nothing is packed in fact: a client's upload is the value that the packed bits would stand for, and the
-bytes are counted as if it had been.
+The simulation does not pack bits: an upload holds the decoded values, and the byte counts are those of the
+packed form.
 """
 
 import dataclasses
@@ -22,12 +22,12 @@ from tff_momentum.algorithm import Algorithm, Exchange, Update
 
 @dataclasses.dataclass(frozen=True)
 class Quantiser:
-  """How to compress a structure of tensors.
+  """A way to compress a structure of tensors.
 
   Attributes:
-    quantise: (structure, seed int32[2]) -> the structure as the server will see it.
+    quantise: (structure, seed int32[2]) -> the structure as the server decodes it.
     packed_bytes: (specs of the structure) -> bytes on the wire.
-    text: what it is, as the command line writes it.
+    text: its name on the command line.
   """
 
   quantise: Callable[[Any, tf.Tensor], Any]
@@ -39,10 +39,21 @@ class Quantiser:
 
 
 def qsgd(bits: int) -> Quantiser:
-  """QSGD, tensor by tensor.
+  """QSGD, applied to each tensor separately.
+
+  Example:
+    >>> import tensorflow as tf, tff_momentum as tfm
+    >>> q = tfm.qsgd(bits=8)
+    >>> q.packed_bytes(tf.TensorSpec([1000]))
+    1004
+    >>> q.quantise(tf.zeros([3]), tf.constant([1, 2])).numpy().tolist()
+    [0.0, 0.0, 0.0]
 
   Args:
-    bits: b ≥ 2 for each coordinate, its sign included; 32 or more means no compression.
+    bits: b ≥ 2 bits per coordinate, including the sign; 32 or more means no compression.
+
+  Raises:
+    ValueError: if `bits` is not an integer of at least 2.
   """
   validation.integer("bits", bits, at_least=2)
   if bits >= 32:
@@ -56,57 +67,75 @@ def qsgd(bits: int) -> Quantiser:
     return tf.nest.pack_sequence_as(tree, tensors)
 
   def packed_bytes(specs):
-    bits_in_all = sum(32 + bits * spec.shape.num_elements() for spec in tf.nest.flatten(specs))
-    return -(-bits_in_all // 8)
+    total_bits = sum(32 + bits * spec.shape.num_elements() for spec in tf.nest.flatten(specs))
+    return -(-total_bits // 8)
 
   return Quantiser(quantise, packed_bytes, f"qsgd:{bits}")
 
 
 def uniforms(v: tf.Tensor, seed: tf.Tensor, number: int) -> tf.Tensor:
-  """The numbers in [0, 1) that decide how tensor `number` of a message is rounded."""
+  """The random numbers in [0, 1) that decide the rounding of tensor `number` of a structure."""
   seed = tf.random.experimental.stateless_fold_in(seed, number)
   return tf.random.stateless_uniform(tf.shape(v), seed, dtype=v.dtype)
 
 
 def qsgd_round(v: tf.Tensor, u: tf.Tensor, bits: int) -> tf.Tensor:
-  """Q(v): a coordinate is rounded up where `u` lies below what rounding down would cut off."""
+  """Q(v); a coordinate is rounded up if its `u` is below the fraction that rounding down would drop."""
   s = tf.constant(2.0 ** (bits - 1) - 1, v.dtype)
-  # Through the largest entry, so that squares neither overflow nor vanish.
+  # Dividing by the largest entry keeps the squares from overflow and underflow.
   largest = tf.reduce_max(tf.abs(v)) if v.shape.num_elements() else tf.zeros([], v.dtype)
   norm = largest * tf.norm(tf.math.divide_no_nan(v, largest))
-  norm = tf.cast(tf.cast(norm, tf.float32), v.dtype)  # as it travels
+  norm = tf.cast(tf.cast(norm, tf.float32), v.dtype)  # the norm travels as a float32
   scaled = tf.math.divide_no_nan(tf.abs(v), norm) * s
   low = tf.floor(scaled)
-  # The norm may have been rounded to below the largest entry, whose level would then be s + 1.
+  # Rounding the norm can make it smaller than the largest entry, whose level would then be s + 1.
   level = tf.minimum(low + tf.cast(u < scaled - low, v.dtype), s)
   return norm * (tf.sign(v) * level / s)
 
 
 def quantiser(value: Quantiser | str) -> Quantiser:
-  """A quantiser, or the one that a text such as `qsgd:4` spells."""
+  """Reads a text such as "qsgd:4"; returns a quantiser unchanged.
+
+  Example:
+    >>> import tff_momentum as tfm
+    >>> str(tfm.quantiser("qsgd:4"))
+    'qsgd:4'
+
+  Raises:
+    ValueError: if the text has another form.
+  """
   if isinstance(value, Quantiser):
     return value
   name, _, bits = str(value).partition(":")
   if name != "qsgd" or not bits.isdecimal():
     raise ValueError(
-      f"compression must be qsgd:b with b bits for each coordinate, such as qsgd:4; found {value!r}."
+      f"compression must be qsgd:b with b bits per coordinate, such as qsgd:4; found {value!r}."
     )
   return qsgd(int(bits))
 
 
 def compressed(algorithm: Algorithm, compression: Quantiser | str) -> Algorithm:
-  """The same algorithm with every upload quantised.
+  """Returns the same algorithm with quantised uploads; client states are not quantised.
 
-  What a client keeps for its next round stays exact. An algorithm that quantises its uploads itself is
-  refused.
+  Example:
+    >>> import tff_momentum as tfm
+    >>> tfm.compressed(tfm.algorithms.fedavg(client_learning_rate=0.1), "qsgd:8")
+    Algorithm(fedavg(client_learning_rate=0.1), 1 exchange per round)
+
+  Args:
+    algorithm: the algorithm.
+    compression: a quantiser or its text, such as "qsgd:4".
+
+  Raises:
+    ValueError: if the algorithm already compresses its uploads.
   """
   q = quantiser(compression)
 
   def with_quantised_upload(number: int, exchange: Exchange) -> Exchange:
     if exchange.upload_bytes is not wire_bytes.dense_bytes:
       raise ValueError(
-        f"Expected an algorithm that uploads plain tensors for {q} to compress; found one that "
-        "packs its uploads itself: set its own `bits` instead."
+        f"Expected an algorithm with uncompressed uploads for {q} to compress; found one that compresses "
+        "its uploads itself: set its own `bits`."
       )
 
     def client_update(client, message, state):
