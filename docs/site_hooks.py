@@ -55,7 +55,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
   """Adds the generated pages, the pages from elsewhere, and what they link to."""
   for name, page in modules().items():
-    files.append(File.generated(config, page, content=f"# {name}\n\n::: {name}\n"))
+    files.append(File.generated(config, page, content=f"::: {name}\n"))
   for source, page in PAGES.items():
     files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
   documents = [*(ROOT / "docs").glob("*.md"), *(ROOT / source for source in PAGES)]
