@@ -23,11 +23,11 @@ def test_the_table_of_algorithms():
 def test_the_digest_in_the_readme_has_ten_of_its_rules():
   rules = {}
   for line in between("algorithms.md", "algorithms").splitlines()[2:]:
-    name, _, _, _, rule, _ = (cell.strip() for cell in line.strip("|").split(" | "))
-    rules[name] = rule
-  digest = re.findall(r"^\| (`\w+`) \| [^|]+ \| (.+) \|$", pages.text(pages.README), re.MULTILINE)
+    name, source, _, _, rule, _ = (cell.strip() for cell in line.strip("|").split(" | "))
+    rules[name] = (source, rule)
+  digest = re.findall(r"^\| (`\w+`) \| ([^|]+) \| (.+) \|$", pages.text(pages.README), re.MULTILINE)
   assert len(digest) == 10
-  assert set(digest) <= set(rules.items())
+  assert all(rules[name] == (source, rule) for name, source, rule in digest)
   assert f"has {len(rules)}\nalgorithms" in pages.text(pages.README)
 
 
