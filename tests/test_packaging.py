@@ -18,7 +18,9 @@ OLD_NAMES = {
   "aggregation": ["Factory", "QuantisedState", "quantised"],
   "asynchronous": ["ServerState", "Message", "asynchronous"],
   "calls": ["evaluate"],
-  "catalogue": ["ALGORITHMS"],
+  "catalogue": ["ALGORITHMS", "Entry"],
+  "algorithms.fedgm_maps": ["fedsnv", "fedpid", "fedasgd", "fedtm"],
+  "algorithms.fedgm_stages": ["fedgm_staged", "stages_from"],
   "checks": ["number", "integer", "one_of", "boolean"],
   "exchanges": ["ROUND", "NOTHING", "ExchangeTypes", "Stage", "trip", "compile_exchange", "specs"],
   "gradients": [
@@ -49,6 +51,7 @@ OLD_NAMES = {
   "diagnostics.lockstep": ["GRADIENTS", "Walked", "Stepped", "LockStep"],
   "diagnostics.updates": ["layer_names", "moved", "variance"],
   "diagnostics.walk": ["Walk", "Batches", "LocalSteps"],
+  "runtime.eager_tensors": ["stop_leak"],
   "simulation.client_states": ["MemoryStore", "LmdbStore"],
 }
 

@@ -31,6 +31,10 @@ MODULES: dict[str, tuple[str, ...]] = {
   "process": ("processes.process",),
   "quantisation": ("transforms.compression",),
   "sizes": ("wire_bytes",),
+  "algorithms.fedgm_maps": tuple(
+    f"algorithms.{n}" for n in ("fedsnv", "fedpid", "fedasgd", "fedtm")
+  ),
+  "algorithms.fedgm_stages": ("algorithms.fedgm_staged",),
   "diagnostics.layers": ("diagnostics.flops_layers",),
   "diagnostics.lockstep": ("diagnostics.drift", "diagnostics.cohort_steps"),
   "diagnostics.updates": ("diagnostics.layer_updates", "diagnostics.update_variance"),
@@ -58,6 +62,7 @@ MODULES: dict[str, tuple[str, ...]] = {
 
 # Old module -> old name -> new name, for what was renamed on the way.
 NAMES: dict[str, dict[str, str]] = {
+  "catalogue": {"Entry": "AlgorithmInfo"},
   "diagnostics.lockstep": {
     "LockStep": "ClientDrift",
     "Stepped": "StepResult",
@@ -67,6 +72,7 @@ NAMES: dict[str, dict[str, str]] = {
   "diagnostics.walk": {"Batches": "StepBatches", "Walk": "StepsCall"},
   "exchanges": {"Stage": "CompiledExchange", "trip": "run_exchange"},
   "postponed": {"postpone": "load_when_used"},
+  "runtime.eager_tensors": {"stop_leak": "stop_eager_tensor_leak"},
   "simulation.client_states": {"ClientStates": "ClientStore"},
   "simulation.laws": {"Law": "Distribution", "read": "parse", "read_whole": "parse_integers"},
   "simulation.reading": {"Ahead": "Prefetcher"},
