@@ -116,7 +116,7 @@ def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(tmp_path, damage
 KILLED_WORKER = """
 import os, signal
 import numpy as np
-from tests.helpers import harness, trained
+from tests.helpers import harness, shared_runs
 from tff_momentum.runtime import set_execution_context, tff_worker
 
 started = []
@@ -127,7 +127,7 @@ def remember(self, *arguments, **options):
 tff_worker.WorkerProcess.__init__ = remember
 
 set_execution_context("tff")
-process = trained.process("fedavg", client_learning_rate=0.1)
+process = shared_runs.process("fedavg", client_learning_rate=0.1)
 cohorts = [(0, 1, 2)]
 first = harness.run_process(process, cohorts)
 os.killpg(started[0].process_group, signal.SIGKILL)
