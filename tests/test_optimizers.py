@@ -68,7 +68,7 @@ def test_the_text_spells_the_optimizer_again(text):
 @pytest.mark.parametrize(
   ("value", "reason"),
   [
-    ("sgd(0.9)", "does not fit"),
+    ("sgd(0.9)", "wrong arguments"),
     ("sgdm(1.0)", "beta must be .* below 1"),
     ("sgdm(-0.1)", "beta must be .* at least 0"),
     ("sgdm(nan)", "one of sgd"),

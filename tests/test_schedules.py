@@ -60,7 +60,7 @@ def test_a_stage_begins_in_its_own_round(t):
     ("fast", {}, "must be one of constant"),
     ("0.1 +", {}, "number or one of"),
     ("stop(0.1, every=3)", {}, "Did you mean step"),
-    ("step(0.1)", {}, "does not fit"),
+    ("step(0.1)", {}, "wrong arguments"),
     ("step(0.1, every=0)", {}, "at least 1"),
     ("step(0.1, every=3, factor=2)", {}, "factor must be"),
     ("exponential(0.1, decay=0)", {}, "decay must be"),

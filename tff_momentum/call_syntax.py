@@ -42,7 +42,7 @@ def evaluate(what: str, text: str, callables: Mapping[str, Callable[..., Any]]) 
     return callables[name](*arguments, **keywords)
   except TypeError as error:
     reason = str(error).replace("()", "")
-    raise ValueError(f"{what}={text!r} does not fit: {reason}.") from None
+    raise ValueError(f"{what}={text!r} has wrong arguments: {reason}.") from None
 
 
 def _forms(callables: Mapping[str, Any]) -> str:

@@ -74,7 +74,7 @@ def fedgbo(
 
   def server_update(state, mean, info):
     x, s = state
-    length = eta_l(info.round) * mean.K  # 0 if a schedule has ended there: then nothing was seen
+    length = eta_l(info.round) * mean.K  # 0 where a schedule is 0: the mean step is then 0
     mean_step = trees.map(lambda x, y: tf.math.divide_no_nan(x - y, length), x, mean.y)
     return ServerState(x=mean.y, s=base.track(base.invert(mean_step, s), s))
 

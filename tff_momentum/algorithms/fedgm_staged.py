@@ -81,7 +81,7 @@ def stage_schedules(stages: Sequence[MomentumStage] | str) -> tuple[Schedule, Sc
   for earlier, later in itertools.pairwise(stages):
     if later.eta > earlier.eta or later.beta < earlier.beta:
       raise ValueError(
-        "stages must have eta falling and beta rising (eq. 3 of FedGM); found "
+        "stages must have eta falling and beta rising (FedGM, eq. 3); found "
         f"{tuple(earlier)} before {tuple(later)}."
       )
   return eta, beta, nu

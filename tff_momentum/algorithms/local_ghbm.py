@@ -68,7 +68,7 @@ def local_ghbm(
 
   def client_update(client, x, state):
     lr, t, K = eta_l(client.round), client.round + 1, client.num_steps
-    b = tf.where(state.t_i > 0, beta(client.round), 0.0)  # none on the first participation
+    b = tf.where(state.t_i > 0, beta(client.round), 0.0)  # no momentum in the first round
     factor = b * scale(t - state.t_i) / K
 
     def step(y, grad):
