@@ -116,7 +116,8 @@ def _define_evaluation_and_output() -> None:
   positive(
     "profile",
     None,
-    "Number of rounds to trace for TensorBoard's profiler, from the second round on.",
+    "Number of rounds to trace for TensorBoard's profiler, from the second round on; viewing the trace needs "
+    "the extra `profile`.",
   )
   flags.DEFINE_bool("lean", False, "Write no TensorBoard files and export no models.")
   flags.DEFINE_bool("quiet", False, "Show no progress bar.")

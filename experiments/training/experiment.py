@@ -123,7 +123,8 @@ def _recorders(folder: RunFolder, experiment: Experiment, first: int) -> Sequenc
   board = folder.path / "tensorboard"
   found: list[Hook] = [MetricsCsv(folder)]
   if not config.output.lean:
-    found.append(TensorBoard(board, config.as_json(), experiment.task))
+    metrics = folder.path / "metrics.csv"
+    found.append(TensorBoard(board, config.as_json(), experiment.task, metrics))
   if config.output.profile is not None:
     found.append(Profile(board, config.output.profile))
   if not config.output.quiet:

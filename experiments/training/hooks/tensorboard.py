@@ -1,4 +1,9 @@
-"""Writes TensorBoard's files: the numbers of metrics.csv, the hyperparameters, a plot of clients' labels."""
+"""Writes TensorBoard's files: the numbers of metrics.csv, the table of HParams, a plot of clients' labels.
+
+HParams lists the scalars of the TensorBoard run that holds the hyperparameters. They are therefore in a run
+of their own, `hyperparameters`, together with the few numbers that compare runs: the final value
+(`experiments/runs/final_value.py`) and the last evaluation of every test metric.
+"""
 
 import asyncio
 import pathlib
@@ -10,6 +15,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorboard.plugins.hparams import api as hparams
 
+from experiments.runs import reader
+from experiments.runs.final_value import final_value
 from experiments.training import label_plot
 from tasks.task import Task
 from tff_momentum.simulation.loop import Round
@@ -21,17 +28,26 @@ _LABEL_SECONDS = 0.5  # spent on reading clients for the plot of their labels
 class TensorBoard(Hook):
   """Writes a round's numbers when it ends, through TFF's own release manager."""
 
-  def __init__(self, folder: pathlib.Path, config: Mapping[str, object], task: Task | None = None):
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    config: Mapping[str, object],
+    task: Task | None = None,
+    metrics_csv: pathlib.Path | None = None,
+  ):
     """Starts the files.
 
     Args:
       folder: the folder of TensorBoard's files.
       config: the values of config.json, for the table of hyperparameters.
       task: the task whose clients' labels to plot after the first round.
+      metrics_csv: the run's metrics.csv, which has the rounds before a resume too. The metrics of HParams
+        are computed from it; without it there are none.
     """
-    self._folder, self._task = folder, task
+    self._folder, self._task, self._metrics_csv = folder, task, metrics_csv
     self._manager = tff.program.TensorBoardReleaseManager(str(folder))
-    with tf.summary.create_file_writer(str(folder / "hyperparameters")).as_default():
+    self._compared = tf.summary.create_file_writer(str(folder / "hyperparameters"))
+    with self._compared.as_default():
       hparams.hparams(_tabular(config))
 
   def after_round(self, finished: Round) -> None:
@@ -42,6 +58,19 @@ class TensorBoard(Hook):
     asyncio.run(self._manager.release(values, key=np.int64(row["round"])))
     if finished.number == 0 and self._task is not None:
       self._plot_labels(self._task)
+
+  def save(self, finished: Round) -> None:
+    """Writes the metrics of HParams: the final value so far, and the last evaluation."""
+    if self._metrics_csv is None:
+      return
+    values = compared_values(reader.read_metrics(self._metrics_csv))
+    with self._compared.as_default():
+      for name, value in values.items():
+        tf.summary.scalar(name, np.float32(value), step=np.int64(finished.row["round"]))
+
+  def end(self) -> None:
+    """Closes the file of HParams."""
+    self._compared.close()
 
   def _plot_labels(self, task: Task) -> None:
     """Writes a plot of the labels that some clients hold; nothing if the task has no labels."""
@@ -54,6 +83,23 @@ class TensorBoard(Hook):
       image = tf.io.decode_png(path.read_bytes(), channels=3)
     with tf.summary.create_file_writer(str(self._folder / "labels")).as_default():
       tf.summary.image("labels by client", image[None], step=0)
+
+
+def compared_values(columns: reader.Columns) -> dict[str, float]:
+  """The metrics of HParams: the final value and the last evaluation of every evaluated column.
+
+  >>> import numpy as np
+  >>> compared_values({"round": np.array([1, 2, 3, 4]), "eval/loss": np.array([4.0, 3.0, 2.0, 1.0])})
+  {'final eval/loss': 1.5, 'last eval/loss': 1.0}
+  """
+  values = {}
+  for column in sorted(reader.evaluated(columns)):
+    measured = columns[column][~np.isnan(columns[column])]
+    final = final_value(columns, column)
+    assert final is not None, "an evaluated column has a final value"
+    values[f"final {column}"] = final
+    values[f"last {column}"] = float(measured[-1])
+  return values
 
 
 def _tabular(config: Mapping[str, object]) -> dict[str, bool | int | float | str]:
