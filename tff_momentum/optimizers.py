@@ -14,12 +14,13 @@ The table follows FedGBO, Table 2, with √v + ε and g² throughout (https://ar
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import call_syntax, trees, validation
+from tff_momentum.default_rates import LocalSgd
 from tff_momentum.trees import Tree
 
 
@@ -35,6 +36,7 @@ class Optimizer:
     moving_step: (g, s⁺) -> the direction after the statistics have tracked g (MFL).
     text: the optimizer as the command line writes it.
     momentum: s -> the momentum among the statistics, scaled to estimate a gradient; None without momentum.
+    gain: what the step is in the long run, as a multiple of a constant gradient of size 1.
   """
 
   start: Callable[[Tree], Tree]
@@ -44,6 +46,7 @@ class Optimizer:
   moving_step: Callable[[Tree, Tree], Tree]
   text: str
   momentum: Callable[[Tree], Tree] | None = None
+  gain: float = 1.0
 
   def __str__(self) -> str:
     return self.text
@@ -54,6 +57,12 @@ class Moments(NamedTuple):
 
   m: Tree
   v: Tree
+
+
+def client_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> dict[str, float]:
+  """Undampened momentum multiplies a constant gradient by 1/(1 − β), so the rate is (1 − β) times SGD's."""
+  gain = optimizer(hyperparameters["optimizer"]).gain
+  return {"client_learning_rate": sgd.learning_rate / gain}
 
 
 def sgd() -> Optimizer:
@@ -90,6 +99,7 @@ def sgdm(beta: float = 0.9, *, dampened: bool = False) -> Optimizer:
     moving_step=lambda g, m: m,
     text=f"sgdm({beta:g}{', dampened=True' if dampened else ''})",
     momentum=lambda m: trees.scale((1.0 - beta) / fresh, m),
+    gain=fresh / (1.0 - beta),
   )
 
 

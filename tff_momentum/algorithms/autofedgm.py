@@ -11,7 +11,8 @@ A client starts from the model version that it sees, takes K_i steps, and arrive
 `autofedavg` is `autofedgm` with ν = 0. `simulation.clock` decides which client arrives when.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, named
@@ -20,12 +21,21 @@ from tff_momentum.algorithms.fedavgm import server_momentum
 from tff_momentum.algorithms.fedgm import general_momentum
 from tff_momentum.algorithms.fedgm_staged import MomentumStage, stage_schedules
 from tff_momentum.client import Client
+from tff_momentum.default_rates import LocalSgd, derives_rates, plain
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.transforms.asynchronous import asynchronous
 from tff_momentum.trees import Tree
 
 
+def normalised_uploads(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+  """Uploads are divided by K, so the server's rate is multiplied by K."""
+  if "stages" in hyperparameters:
+    return {**plain(sgd, {}), "stages": f"stages_from(1000, 3, {sgd.steps:.3g}, 0.7, 0.9)"}
+  return {**plain(sgd, {}), "server_learning_rate": sgd.steps}
+
+
 @named
+@derives_rates(normalised_uploads)
 def autofedgm(
   *,
   client_learning_rate: float | Schedule,
@@ -62,6 +72,7 @@ def autofedgm(
 
 
 @named
+@derives_rates(normalised_uploads)
 def autofedgm_staged(
   *,
   client_learning_rate: float | Schedule,
@@ -99,6 +110,7 @@ def autofedgm_staged(
 
 
 @named
+@derives_rates(normalised_uploads)
 def autofedavg(
   *,
   client_learning_rate: float | Schedule,

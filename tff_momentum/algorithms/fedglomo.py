@@ -7,13 +7,15 @@ Algorithms 1 and 2. https://arxiv.org/abs/2012.04061
     server:  u ← βE[Q(Δ)] + (1−β)(u + E[Q(Δ − Δ̂)]), with β = 1 in the first round;   x ← x − u
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.algorithms.fedlomo import FIRST_GRADIENTS, lomo_deltas
+from tff_momentum.default_rates import LocalSgd, derives_rates
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.transforms import compression
 from tff_momentum.trees import Tree
@@ -42,7 +44,13 @@ class Upload(NamedTuple):
   change: Tree
 
 
+def small_steps(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> dict[str, float]:
+  """Quantisation noise accumulates in the server's momentum u, so the rate is a third of SGD's."""
+  return {"client_learning_rate": sgd.learning_rate / 3}
+
+
 @named
+@derives_rates(small_steps)
 def fedglomo(
   *,
   client_learning_rate: float | Schedule,

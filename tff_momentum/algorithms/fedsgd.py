@@ -17,12 +17,15 @@ m starts at the first cohort's E[G(x⁰)].
 Deviations: the paper has plain SGD; the base optimizers make `fedsgd` the centralised reference for Mime.
 """
 
-from typing import NamedTuple
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import call_syntax, trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update, named
+from tff_momentum.default_rates import LocalSgd, derives_rates
 from tff_momentum.optimizers import OPTIMIZERS, Optimizer, momentum_of
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
@@ -55,7 +58,15 @@ def mvr(a: float = 0.1) -> Mvr:
   return Mvr(validation.number("a", a, at_least=0, at_most=1))
 
 
+def one_step(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> dict[str, float]:
+  """One step replaces K local steps, so the server's rate is √K times SGD's; K times is not stable."""
+  parsed = _parse(hyperparameters["optimizer"])
+  gain = 1.0 if isinstance(parsed, Mvr) else parsed.gain
+  return {"server_learning_rate": math.sqrt(max(1.0, sgd.steps)) * sgd.learning_rate / gain}
+
+
 @named
+@derives_rates(one_step)
 def fedsgd(
   *,
   server_learning_rate: float | Schedule = 1.0,
@@ -80,11 +91,9 @@ def fedsgd(
     'fedsgd'
   """
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
-  if isinstance(optimizer, str):
-    optimizer = call_syntax.evaluate("optimizer", optimizer, {**OPTIMIZERS, "mvr": mvr})
-  if isinstance(optimizer, Mvr):
-    return _fedsgd_mvr(eta, optimizer.a, client_weighting)
-  base = as_optimizer(optimizer)
+  base = _parse(optimizer)
+  if isinstance(base, Mvr):
+    return _fedsgd_mvr(eta, base.a, client_weighting)
 
   def client_update(client, x, state):
     return Update(client.full_gradient(x))
@@ -103,6 +112,12 @@ def fedsgd(
     client_weighting=client_weighting,
     momentum=momentum_of(base),
   )
+
+
+def _parse(optimizer: Optimizer | Mvr | str) -> Optimizer | Mvr:
+  if isinstance(optimizer, str):
+    return call_syntax.evaluate("optimizer", optimizer, {**OPTIMIZERS, "mvr": mvr})
+  return optimizer if isinstance(optimizer, Mvr) else as_optimizer(optimizer)
 
 
 def _fedsgd_mvr(eta: Schedule, a: float, client_weighting: str) -> Algorithm:

@@ -15,7 +15,8 @@ import dataclasses
 from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, Update, named
 from tff_momentum.algorithms.fedgbo import ServerState, with_statistics
-from tff_momentum.optimizers import Optimizer
+from tff_momentum.default_rates import derives_rates
+from tff_momentum.optimizers import Optimizer, client_rates
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
 
@@ -25,6 +26,7 @@ MOVING_OPERATIONS = {"rmsprop": 5, "sgdm": 8, "adam": 11}
 
 
 @named
+@derives_rates(client_rates)
 def mfl(
   *,
   client_learning_rate: float | Schedule,
