@@ -4,15 +4,17 @@
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from experiments.cli import scale
+from experiments.cli import scale, uneven_clients
+from experiments.cli.assignments import settable
 from experiments.cli.diagnostics import DiagnosticsOptions
 from experiments.cli.run_request import OutputOptions, RunRequest, RuntimeOptions
 from experiments.cli.uneven_clients import UnevenClients
 from experiments.runs.versions import versions
-from tff_momentum.registry import ALGORITHMS
+from tff_momentum.default_rates import LocalSgd, default_rates
+from tff_momentum.simulation import distributions
 
 if TYPE_CHECKING:
   from tasks.task import Task
@@ -44,7 +46,8 @@ class RunConfig:
     eval_examples: number of test examples to evaluate on; None for all.
     runtime: where computations run.
     data: "embedded", "real" or "synthetic".
-    hyperparameters: the client learning rate and the hyperparameters that were given.
+    hyperparameters: every hyperparameter of the algorithm: given, derived from the task, or its default.
+    derived: the names of the hyperparameters that were derived; not in config.json.
     task_details: what the task says of itself.
     versions: of Python, packages and this repository.
     output: what the run writes and shows; not in config.json.
@@ -75,6 +78,7 @@ class RunConfig:
   task_details: Mapping[str, object]
   versions: Mapping[str, str]
   output: OutputOptions
+  derived: Sequence[str] = ()
 
   def as_json(self) -> dict[str, object]:
     """The values for config.json, under the names of their flags."""
@@ -110,11 +114,25 @@ class RunConfig:
 
 def resolve(request: RunRequest, task: "Task") -> RunConfig:
   """Resolves what a command line asks for: the task's defaults take the place of what was not given."""
+  from tff_momentum import algorithms  # TensorFlow is loaded by now, with the task
+
   defaults = task.defaults
   epochs = request.client_epochs_per_round or defaults.client_epochs_per_round
   fixed_steps = request.client_steps_per_round or request.uneven.client_steps_law
-  rates = {"client_learning_rate": defaults.client_learning_rate}
-  takes_rate = "client_learning_rate" in ALGORITHMS[request.algo].hyperparameters
+  clients_per_round = request.clients_per_round or min(
+    scale.shrink("clients_per_round", defaults.clients_per_round, request.scale), len(task.clients)
+  )
+  batch_size = request.client_batch_size or defaults.client_batch_size
+  steps = _usual_steps(request, task, epochs, batch_size)
+  known = settable(request.algo)
+  given = {**known, **request.hyperparameters}
+  rates = default_rates(
+    algorithms.builder(request.algo), LocalSgd(defaults.client_learning_rate, steps), given
+  )
+  derived = {name: rate for name, rate in rates.items() if name not in request.hyperparameters}
+  uneven = uneven_clients.with_think_time(
+    request.uneven, steps, len(task.clients), clients_per_round
+  )
   return RunConfig(
     task=request.task,
     algo=request.algo,
@@ -124,29 +142,36 @@ def resolve(request: RunRequest, task: "Task") -> RunConfig:
     seed=request.seed,
     total_rounds=request.total_rounds
     or scale.shrink("total_rounds", defaults.total_rounds, request.scale),
-    clients_per_round=request.clients_per_round
-    or min(
-      scale.shrink("clients_per_round", defaults.clients_per_round, request.scale),
-      len(task.clients),
-    ),
+    clients_per_round=clients_per_round,
     client_epochs_per_round=None if fixed_steps else epochs,
     client_steps_per_round=request.client_steps_per_round,
-    client_batch_size=request.client_batch_size or defaults.client_batch_size,
+    client_batch_size=batch_size,
     weight_decay=request.weight_decay,
     compression=request.compression,
     non_finite=request.non_finite,
     num_clients=len(task.clients),
-    uneven=request.uneven,
+    uneven=uneven,
     diagnostics=request.diagnostics,
     rounds_per_eval=request.rounds_per_eval,
     eval_examples=eval_examples(task, request.eval_examples, request.scale),
     runtime=request.runtime,
     data=task.data,
-    hyperparameters={**(rates if takes_rate else {}), **request.hyperparameters},
+    hyperparameters={**given, **derived},
     task_details=dict(task.details),
     versions=versions(),
     output=request.output,
+    derived=tuple(derived),
   )
+
+
+def _usual_steps(request: RunRequest, task: "Task", epochs: int, batch_size: int) -> float:
+  """K, the local steps of an average client per round."""
+  if request.client_steps_per_round:
+    return float(request.client_steps_per_round)
+  if request.uneven.client_steps_law:
+    law = distributions.parse_integers("client_steps_law", request.uneven.client_steps_law)
+    return distributions.mean(law)
+  return epochs * max(1.0, task.total_examples / len(task.clients) / batch_size)
 
 
 def eval_examples(task: "Task", asked: int | None, factor: float | None) -> int | None:

@@ -11,7 +11,7 @@ from tff_momentum.simulation import distributions
 
 PATTERNS = ("uniform", "cyclic", "availability", "proportional", "same")
 # The defaults of asynchronous training.
-MAX_STALENESS, CLIENT_SPEED = 20, "lognormal(1, 0.5)"
+MAX_STALENESS, CLIENT_SPEED, COHORTS_IN_FLIGHT = 20, "lognormal(1, 0.5)", 2
 # The bounds of every number in a distribution.
 BOUNDS: dict[str, dict[str, float]] = {
   "client_speed": dict(above=0),
@@ -90,6 +90,30 @@ def from_flags(given: flags.FlagValues) -> UnevenClients:
     asynchronous=asynchronous if by_default else asynchronous or None,
     dropout_rate=found.dropout_rate or None,
   )
+
+
+def with_think_time(
+  found: UnevenClients, steps: float, num_clients: int, clients_per_round: int
+) -> UnevenClients:
+  """Adds the default think time of asynchronous training, which keeps about `COHORTS_IN_FLIGHT` cohorts busy.
+
+  Without pauses all clients train at the same time, and an update lags behind by as many versions as there
+  are cohorts: more than `max_staleness` of them on a task with many clients.
+
+  Args:
+    found: how clients differ.
+    steps: the local steps of an average client.
+    num_clients: the number of training clients.
+    clients_per_round: the number of updates per server step.
+  """
+  if not found.asynchronous or found.think_time is not None:
+    return found
+  cohorts = num_clients / clients_per_round
+  speed = distributions.mean(
+    distributions.parse("client_speed", found.client_speed or CLIENT_SPEED)
+  )
+  pause = steps / speed * (cohorts / COHORTS_IN_FLIGHT - 1)
+  return dataclasses.replace(found, think_time=f"lognormal({pause:.3g}, 1)") if pause > 0 else found
 
 
 def _check_mode(found: UnevenClients, asynchronous: bool) -> None:

@@ -205,7 +205,13 @@ def _is_non_numeric(name: str, value: Value) -> bool:
 
 def _non_numeric(run: Run) -> dict[str, Value]:
   given = run.config.get("hyperparameters", {})
-  words = {name: value for name, value in given.items() if _is_non_numeric(name, value)}
+  algo = run.config["algo"]
+  defaults = ALGORITHMS[algo].hyperparameters if algo in ALGORITHMS else {}
+  words = {
+    name: value
+    for name, value in given.items()
+    if _is_non_numeric(name, value) and value != defaults.get(name)
+  }
   for name in ("compression", *CIRCUMSTANCES):
     if run.config.get(name):
       words[name] = run.config[name]

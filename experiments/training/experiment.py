@@ -8,6 +8,7 @@ import numpy as np
 
 from experiments.cli import run_config
 from experiments.cli.errors import as_user_errors
+from experiments.cli.run_config import RunConfig
 from experiments.cli.run_request import RunRequest
 from experiments.runs import columns, final_value, metric, reader
 from experiments.runs.folder import RunFolder
@@ -22,6 +23,8 @@ from experiments.training.hooks.profile import Profile
 from experiments.training.hooks.progress_bar import ProgressBar
 from experiments.training.hooks.tensorboard import TensorBoard
 from tasks.data.folders import DataError
+from tff_momentum import algorithms
+from tff_momentum.default_rates import reason
 from tff_momentum.processes.process import ProcessState
 from tff_momentum.runtime import set_execution_context
 from tff_momentum.simulation import loop
@@ -56,6 +59,7 @@ def run(request: RunRequest) -> int:
     task = build.load_task(request)
     config = run_config.resolve(request, task)
     experiment = build.build_experiment(config, task)
+    print(_derived_words(config), end="")
     folder = RunFolder.open(config.output.root, config.as_json(), restart=config.output.restart)
   with contextlib.closing(folder), as_user_errors(OSError, DataError):
     return _run_in(folder, experiment)
@@ -150,6 +154,14 @@ def _finish(
     export.export_both(folder.path, process.model, weights, best.weights(), config.as_json())
   folder.write_summary()
   print(_closing_words(folder.path))
+
+
+def _derived_words(config: RunConfig) -> str:
+  """The hyperparameters that were derived from the task, and why they are what they are."""
+  if not config.derived:
+    return ""
+  chosen = ", ".join(f"{name}={config.hyperparameters[name]}" for name in config.derived)
+  return f"{config.algo} on {config.task}: {chosen}. {reason(algorithms.builder(config.algo))}\n"
 
 
 def _closing_words(folder: pathlib.Path) -> str:

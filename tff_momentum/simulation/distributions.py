@@ -93,6 +93,17 @@ def parse_integers(what: str, text: str) -> Distribution:
   return _parse(what, text, check, uniform, lambda values: np.maximum(1.0, np.rint(values)))
 
 
+def mean(distribution: Distribution, count: int = 1000) -> float:
+  """The mean over clients, estimated from `count` of them.
+
+  Example:
+    >>> mean(parse_integers("client_steps", "uniform(1, 10)")).__round__(1)
+    5.5
+  """
+  rng = np.random.default_rng(0)
+  return float(np.mean(distribution.draw(rng, np.arange(count), 0)))
+
+
 def _parse(
   what: str,
   text: str,
