@@ -31,11 +31,12 @@ class LocalSgd(NamedTuple):
   steps: float
 
 
-Rule: TypeAlias = Callable[[LocalSgd, Mapping[str, Any]], dict[str, float]]
+Rates: TypeAlias = dict[str, float | str]  # a text is a schedule or a list of stages
+Rule: TypeAlias = Callable[[LocalSgd, Mapping[str, Any]], Rates]
 B = TypeVar("B", bound=Callable[..., Any])
 
 
-def plain(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> dict[str, float]:
+def plain(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
   """The local steps have the size of plain SGD's."""
   return {"client_learning_rate": sgd.learning_rate}
 
@@ -67,7 +68,7 @@ def reason(builder: Callable[..., Any]) -> str:
 
 def default_rates(
   builder: Callable[..., Any], sgd: LocalSgd, hyperparameters: Mapping[str, Any]
-) -> dict[str, float]:
+) -> Rates:
   """The builder's default learning rates for a task, rounded to three digits.
 
   Args:
@@ -76,4 +77,6 @@ def default_rates(
     hyperparameters: the builder's hyperparameters, defaults included.
   """
   rates = rule_of(builder)(sgd, hyperparameters)
-  return {name: float(f"{rate:.3g}") for name, rate in rates.items()}
+  return {
+    name: rate if isinstance(rate, str) else float(f"{rate:.3g}") for name, rate in rates.items()
+  }

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tff_momentum import call_syntax, trees, validation
-from tff_momentum.default_rates import LocalSgd
+from tff_momentum.default_rates import LocalSgd, Rates
 from tff_momentum.trees import Tree
 
 
@@ -59,7 +59,7 @@ class Moments(NamedTuple):
   v: Tree
 
 
-def client_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> dict[str, float]:
+def client_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
   """Undampened momentum multiplies a constant gradient by 1/(1 − β), so the rate is (1 − β) times SGD's."""
   gain = optimizer(hyperparameters["optimizer"]).gain
   return {"client_learning_rate": sgd.learning_rate / gain}

@@ -79,7 +79,9 @@ def main(argv: list[str]) -> int:
   print(table)
   if set(algos) == set(ALGORITHMS) and PAGE.exists():
     _write(table)
-  worst = [f"{a} on {t}" for t, all_of in found.items() for a, p in all_of.items() if p < AT_LEAST]
+  worst = [
+    f"{a} on {t}" for t, all_of in found.items() for a, p in all_of.items() if not p >= AT_LEAST
+  ]
   if worst:
     print(f"Below {AT_LEAST:g} of FedAvg's progress: {', '.join(worst)}.")
   return 1 if worst else 0
@@ -88,7 +90,7 @@ def main(argv: list[str]) -> int:
 def train(
   task: str, algos: list[str], root: str, jobs: int, data_dir: str | None = None
 ) -> dict[str, float]:
-  """Trains the algorithms and returns each one's progress as a fraction of FedAvg's; NaN if it diverged."""
+  """Trains the algorithms and returns each one's progress as a fraction of FedAvg's; NaN if it failed."""
   trial = TRIALS[task]
   command = [
     sys.executable,
@@ -109,8 +111,10 @@ def train(
 
 
 def _gain(folder: pathlib.Path, algo: str, trial: Trial) -> float:
-  (run,) = folder.glob(f"{algo}-seed=1")
-  values = reader.read_metrics(run / "metrics.csv")[trial.column]
+  path = folder / f"{algo}-seed=1" / "metrics.csv"
+  if not path.exists():
+    return math.nan
+  values = reader.read_metrics(path)[trial.column]
   last = float(np.mean(values[~np.isnan(values)][-LAST_EVALUATIONS:]))
   return trial.before - last if trial.column == "eval/loss" else last - trial.before
 

@@ -16,6 +16,7 @@ from experiments.runs.folder import RunFolder
 from experiments.training import build
 from tasks import digits
 from tests import ROOT
+from tff_momentum.registry import ALGORITHMS
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +24,16 @@ def _flags():
   if "task" not in flags.FLAGS:
     cli_flags.define_flags()
   yield
+  forget_flags()
+
+
+def forget_flags():
   for name in flags.FLAGS:
     flags.FLAGS[name].unparse()
 
 
 def request(*arguments):
+  forget_flags()
   cli_flags.parse(["run.py", *arguments])
   return run_request.from_flags(flags.FLAGS)
 
@@ -43,7 +49,12 @@ def test_what_is_not_given_is_the_tasks():
   assert found.total_rounds == defaults.total_rounds
   assert found.clients_per_round == min(defaults.clients_per_round, 12)
   assert found.client_epochs_per_round == defaults.client_epochs_per_round
-  assert found.hyperparameters == {"client_learning_rate": defaults.client_learning_rate}
+  assert found.hyperparameters == {
+    "client_learning_rate": defaults.client_learning_rate,
+    "server_learning_rate": 1.0,
+    "option": "II",
+    "client_weighting": "uniform",
+  }
   assert found.experiment_name == "digits_scaffold_1"
   assert (found.num_clients, found.data) == (12, "embedded")
 
@@ -51,14 +62,47 @@ def test_what_is_not_given_is_the_tasks():
 def test_what_is_given_wins():
   found = config("--algo=fedavgm", "--set=beta=0.5", "--client_learning_rate=step(0.1, every=9)", "--seed=3",
                  "--client_steps_per_round=4", "--clients_per_round=2", "--scale=0.5")  # fmt: skip
-  assert found.hyperparameters == {"client_learning_rate": "step(0.1, every=9)", "beta": 0.5}
+  assert found.hyperparameters["client_learning_rate"] == "step(0.1, every=9)"
+  assert found.hyperparameters["beta"] == 0.5
   assert (found.client_steps_per_round, found.client_epochs_per_round) == (4, None)
   assert found.clients_per_round == 2  # a number that was typed is not scaled
   assert found.total_rounds == round(0.5 * digits.load(seed=1).defaults.total_rounds)
 
 
 def test_an_algorithm_without_local_steps_has_no_client_learning_rate():
-  assert config("--algo=fedsgd").hyperparameters == {}
+  assert "client_learning_rate" not in config("--algo=fedsgd").hyperparameters
+
+
+def test_every_hyperparameter_that_users_can_set_is_resolved():
+  for algo in ALGORITHMS:
+    assert set(config(f"--algo={algo}").hyperparameters) == set(assignments.settable(algo)), algo
+
+
+def test_rates_that_are_not_given_follow_from_the_tasks_rate():
+  rate = digits.load(seed=1).defaults.client_learning_rate
+  found = config("--algo=mime")
+  assert found.hyperparameters["client_learning_rate"] == pytest.approx(0.1 * rate)
+  assert found.derived == ("client_learning_rate",)
+  found = config("--algo=mime", "--set=optimizer=sgdm(0.9, dampened=True)")
+  assert found.hyperparameters["client_learning_rate"] == rate
+  found = config("--algo=mime", "--client_learning_rate=0.2")
+  assert found.hyperparameters["client_learning_rate"] == 0.2
+  assert found.derived == ()
+  found = config("--algo=autofedavg", "--client_steps_per_round=7")
+  assert found.hyperparameters["server_learning_rate"] == 7
+
+
+def test_asynchronous_clients_pause_so_that_two_cohorts_train_at_a_time():
+  flags_ = (
+    "--algo=autofedgm",
+    "--clients_per_round=2",
+    "--client_steps_per_round=10",
+    "--client_speed=1",
+  )
+  # 10 s of training; 12 clients are 6 cohorts, so the pause is 6/2 − 1 times as long.
+  assert config(*flags_).uneven.think_time == "lognormal(20, 1)"
+  assert config(*flags_, "--think_time=0").uneven.think_time == "0"
+  assert config(*flags_, "--clients_per_round=6").uneven.think_time is None
 
 
 def test_a_configuration_cannot_be_changed():

@@ -21,13 +21,13 @@ from tff_momentum.algorithms.fedavgm import server_momentum
 from tff_momentum.algorithms.fedgm import general_momentum
 from tff_momentum.algorithms.fedgm_staged import MomentumStage, stage_schedules
 from tff_momentum.client import Client
-from tff_momentum.default_rates import LocalSgd, derives_rates, plain
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates, plain
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.transforms.asynchronous import asynchronous
 from tff_momentum.trees import Tree
 
 
-def normalised_uploads(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+def normalised_uploads(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
   """Uploads are divided by K, so the server's rate is multiplied by K."""
   if "stages" in hyperparameters:
     return {**plain(sgd, {}), "stages": f"stages_from(1000, 3, {sgd.steps:.3g}, 0.7, 0.9)"}

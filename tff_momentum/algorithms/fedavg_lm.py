@@ -18,12 +18,12 @@ from tff_momentum.algorithm import Algorithm, named
 from tff_momentum.algorithms.fedavg import averaging
 from tff_momentum.algorithms.fedavgm import heavy_ball, server_momentum
 from tff_momentum.client import Client
-from tff_momentum.default_rates import LocalSgd, derives_rates
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
 
 
-def local_momentum_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> dict[str, float]:
+def local_momentum_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
   """Local momentum multiplies a constant gradient by 1/(1 − β_l), so the rate is (1 − β_l) times SGD's."""
   beta_l = schedule("beta_l", hyperparameters["beta_l"]).high
   return {"client_learning_rate": (1 - beta_l) * sgd.learning_rate}

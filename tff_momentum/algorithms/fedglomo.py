@@ -15,7 +15,7 @@ import tensorflow as tf
 from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.algorithms.fedlomo import FIRST_GRADIENTS, lomo_deltas
-from tff_momentum.default_rates import LocalSgd, derives_rates
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.transforms import compression
 from tff_momentum.trees import Tree
@@ -44,7 +44,7 @@ class Upload(NamedTuple):
   change: Tree
 
 
-def small_steps(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> dict[str, float]:
+def small_steps(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
   """Quantisation noise accumulates in the server's momentum u, so the rate is a third of SGD's."""
   return {"client_learning_rate": sgd.learning_rate / 3}
 

@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from tff_momentum import call_syntax, trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update, named
-from tff_momentum.default_rates import LocalSgd, derives_rates
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates
 from tff_momentum.optimizers import OPTIMIZERS, Optimizer, momentum_of
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
@@ -58,7 +58,7 @@ def mvr(a: float = 0.1) -> Mvr:
   return Mvr(validation.number("a", a, at_least=0, at_most=1))
 
 
-def one_step(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> dict[str, float]:
+def one_step(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
   """One step replaces K local steps, so the server's rate is √K times SGD's; K times is not stable."""
   parsed = _parse(hyperparameters["optimizer"])
   gain = 1.0 if isinstance(parsed, Mvr) else parsed.gain

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.algorithms.mime import gradient_at_server_model
-from tff_momentum.default_rates import LocalSgd, derives_rates
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
 
@@ -39,7 +39,7 @@ class MvrUpload(NamedTuple):
   there: Tree
 
 
-def small_steps(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> dict[str, float]:
+def small_steps(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
   """The correction g(y) − g(x₋) has weight 1 − a and holds only near x₋, so the rate is a times SGD's."""
   return {"client_learning_rate": hyperparameters["a"] * sgd.learning_rate}
 
