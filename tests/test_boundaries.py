@@ -21,7 +21,7 @@ MAX_LINES, MAX_ALGORITHM_LINES = 400, 150
 ALGORITHM_VOCABULARY = tuple(
   f"tff_momentum.{name}"
   for name in (
-    "algorithm", "algorithms", "call_syntax", "client", "models", "optimizers", "registry",
+    "algorithm", "algorithms", "call_syntax", "client", "default_rates", "models", "optimizers", "registry",
     "schedules", "transforms", "trees", "validation", "wire_bytes",
   )
 )  # fmt: skip
