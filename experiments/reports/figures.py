@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from experiments.reports import measures, palette, result_tables
 from experiments.reports.comparison import Method, Setting, Value
+from experiments.runs.final_value import DESCRIPTION
 
 RC: Any = {
   "font.size": 12, "axes.titlesize": 12.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
@@ -87,7 +88,7 @@ def metric_curves(setting: Setting, what: str) -> Figure | None:
   seeds = max(len(m.best.runs) for m in setting.methods)
   caption = f"Mean and one standard deviation over {seeds} seeds." if seeds > 1 else "One seed."
   if result_tables.baseline(setting):
-    caption += " The thin line is FedAvg’s final value."
+    caption += f" The thin line is FedAvg’s final value: {DESCRIPTION}."
   if what == "seconds":
     caption += (
       " The first round includes the time to build the computation; evaluation is not included."

@@ -64,7 +64,7 @@ def _heat_map(label: str, points: Sequence[_Point]) -> Iterator[Figure]:
   title = f"Final {setting.metric.name} of {label}"
   over = " and ".join(names)
   yield Figure(
-    f"heat_{label}", title, f"Over {over}. Light is better; ×: diverged; empty: not run.",
+    f"heat_{label}", title, f"Over {over}. Light is better; ×: diverged; empty: not run. {result_tables.FINAL}",
     f"{title} over {over} on {setting.values['task']}",
     _draw(f"{label}: {_where(setting, names)}", table, texts, (x_name, xs), (y_name, ys), setting.metric),
   )  # fmt: skip

@@ -36,7 +36,6 @@ class Spread(NamedTuple):
 class CostToTarget(NamedTuple):
   """The cost to reach a target; None for costs that were not measured."""
 
-  reached: bool
   rounds: float
   bytes: float | None
   flops: float | None
@@ -142,21 +141,25 @@ def first_round_at(runs: Sequence[Run], metric: Metric, target: float) -> float 
   return float(hits[0]) if hits else None
 
 
-def cost_to_target(
-  runs: Sequence[Run], metric: Metric, target: float, *, baseline: bool
-) -> CostToTarget:
-  """The cost to reach the target, by the three steps of GHBM's Appendix C.3.
+def cost_to_target(runs: Sequence[Run], metric: Metric, target: float) -> CostToTarget | None:
+  """The cost to reach the target: bytes, FLOPs and training time of the whole run times r/T.
 
-  The bytes, FLOPs and training time of the whole run are multiplied by r/T, where r is the first round at the
-  target, or T if it is never reached. The baseline itself, FedAvg, counts in full, as in GHBM's Table 3.
+  r is the first round in which the mean curve is at the target, T the number of rounds. This is GHBM's
+  Appendix C.3, except that every method, FedAvg included, is charged up to its own first round at the target.
+  A whole run of FedAvg against a part of another method's would overstate the savings.
+
+  Returns:
+    The cost; None if the target is never reached or a run diverged.
   """
+  if any(run.diverged for run in runs):
+    return None
+  rounds = first_round_at(runs, metric, target)
+  if rounds is None:
+    return None
   budget = max(run.rounds for run in runs)
-  diverged = any(run.diverged for run in runs)
-  hit = None if diverged else first_round_at(runs, metric, target)
-  rounds = float(budget) if baseline or hit is None else hit
-  totals = {w: spent(runs, w, np.array([budget])) for w in ("bytes", "flops", "seconds")}
+  totals = {what: spent(runs, what, np.array([budget])) for what in ("bytes", "flops", "seconds")}
   used = {w: None if t is None else float(t[0]) * rounds / budget for w, t in totals.items()}
-  return CostToTarget(baseline or hit is not None, rounds, **used)
+  return CostToTarget(rounds, **used)
 
 
 def bytes_per_client(runs: Sequence[Run]) -> tuple[float, float] | None:

@@ -129,11 +129,14 @@ def _headline(setting: Setting) -> str:
   reference = result_tables.baseline(setting)
   if reference and best is not reference:
     target = measures.final_spread(reference.best.runs, setting.metric).mean
-    cost = measures.cost_to_target(best.best.runs, setting.metric, target, baseline=False)
-    if cost.reached:
-      total = max(run.rounds for run in reference.best.runs)
-      level = setting.metric.show(target)
-      headline += f"; {reference.label}’s {level} after {cost.rounds:.0f} of {total} rounds"
+    cost, own = (
+      measures.cost_to_target(m.best.runs, setting.metric, target) for m in (best, reference)
+    )
+    if cost and own:
+      headline += (
+        f"; at {reference.label}’s final {setting.metric.show(target)} after {cost.rounds:.0f} rounds, "
+        f"{reference.label} itself after {own.rounds:.0f}"
+      )
   where = ", ".join([setting.label, *setting.notes])
   return (
     f'<div class="headline"><span>{html.escape(where)}</span><strong>{html.escape(value)}</strong>'

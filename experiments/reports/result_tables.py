@@ -1,7 +1,7 @@
 """The tables of a report: final values, costs, best values, communication, hyperparameters."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,12 +15,14 @@ from experiments.reports.comparison import (
   varying,
 )
 from experiments.reports.table_formats import Table, TableCell
-from experiments.runs.final_value import window
+from experiments.runs.final_value import DESCRIPTION, window
 from experiments.runs.metric import Metric
 from experiments.runs.reader import Run
 
 BASELINE = "fedavg"
 NOT_MEASURED = "–"
+NOT_REACHED = "not reached"
+FINAL = f"“Final” is {DESCRIPTION}."
 
 
 def baseline(setting: Setting) -> Method | None:
@@ -46,7 +48,7 @@ def _final_caption(settings: Sequence[Setting]) -> str:
   lengths = sorted({max(run.rounds for m in s.methods for run in m.best.runs) for s in settings})
   windows = ", ".join(f"{t - window(t) + 1} to {t}" for t in lengths)
   seeds = sorted({len(m.best.runs) for s in settings for m in s.methods})
-  caption = f"Mean over rounds {windows}"
+  caption = f"{FINAL} Here: over rounds {windows}"
   if seeds[-1] > 1:
     counts = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     caption += f" and over {counts} seeds, ± the standard deviation over seeds"
@@ -69,7 +71,7 @@ def _final_column(setting: Setting, labels: Sequence[str]) -> list[TableCell]:
   order = sorted(set(values.values()), reverse=setting.metric.larger_is_better)
   places = {value: place for place, value in enumerate(order[:2], 1)} if len(values) > 1 else {}
   return [
-    TableCell(final_text(found[label], setting), places.get(values.get(label, math.nan), 0))
+    final_cell(found[label], setting, places.get(values.get(label, math.nan), 0))
     if label in found
     else TableCell(NOT_MEASURED)
     for label in labels
@@ -93,6 +95,17 @@ def final_text(configuration: Configuration, setting: Setting) -> str:
   )
 
 
+def final_cell(configuration: Configuration, setting: Setting, place: int = 0) -> TableCell:
+  """The final value of a configuration as a cell; `place` is 1 for the best."""
+  text = final_text(configuration, setting)
+  if configuration.diverged:
+    return TableCell(text, place)
+  mean, std = measures.final_spread(configuration.runs, setting.metric)
+  factor = setting.metric.factor
+  deviation = None if math.isnan(std) else std * factor
+  return TableCell(text, place, value=mean * factor, deviation=deviation)
+
+
 def _like(model: str, value: float) -> str:
   """A number with as many decimals as the model has."""
   decimals = len(model.partition(".")[2]) if "e" not in model else 3
@@ -106,42 +119,41 @@ def cost_table(setting: Setting) -> Table | None:
     return None
   target = measures.final_spread(reference.best.runs, setting.metric).mean
   costs = {
-    m.label: measures.cost_to_target(m.best.runs, setting.metric, target, baseline=m is reference)
-    for m in setting.methods
+    m.label: measures.cost_to_target(m.best.runs, setting.metric, target) for m in setting.methods
   }
+  formats: dict[str, tuple[str, Callable[[float], str]]] = {
+    "rounds": ("Rounds", show_count),
+    "bytes": ("Bytes", show_bytes),
+    "flops": ("FLOPs", show_flops),
+    "seconds": ("Training time", show_time),
+  }
+  columns = [
+    c for c in formats if any(getattr(cost, c, None) is not None for cost in costs.values())
+  ]
   base = costs[reference.label]
-  formats = {
-    "rounds": lambda v: f"{v:,.0f}",
-    "bytes": show_bytes,
-    "flops": show_flops,
-    "seconds": show_time,
-  }
-  names = {"rounds": "Rounds", "bytes": "Bytes", "flops": "FLOPs", "seconds": "Training time"}
-  columns = [c for c in formats if any(getattr(cost, c) is not None for cost in costs.values())]
   rows = []
   for label, cost in costs.items():
-    mark = "" if cost.reached else " †"
-    row = [TableCell(label + mark)]
+    if cost is None:
+      missing = [TableCell(NOT_REACHED), *[TableCell(NOT_MEASURED)] * (len(columns) - 1)]
+      rows.append([TableCell(label), *missing])
+      continue
+    row = [TableCell(label)]
     for column in columns:
-      value, of_base = getattr(cost, column), getattr(base, column)
-      change = (
-        None
-        if label == reference.label or value is None or not of_base
-        else 100 * (value / of_base - 1)
-      )
-      row.append(
-        TableCell(NOT_MEASURED if value is None else formats[column](value), change=change)
-      )
+      value, of_base = getattr(cost, column), getattr(base, column, None)
+      compared = label != reference.label and value is not None and of_base
+      change = 100 * (value / of_base - 1) if compared else None
+      text = NOT_MEASURED if value is None else formats[column][1](value)
+      row.append(TableCell(text, change=change, value=value))
     rows.append(row)
   level = setting.metric.show(target) + (" %" if setting.metric.larger_is_better else "")
   caption = (
-    f"Cost to reach {reference.label}’s final {setting.metric.name}, {level}: the run’s cost times r/T, "
-    f"where r is the first round at that value and T the number of rounds. {reference.label} itself, "
-    "and methods that never reach it (†), count in full. ↓ is a saving."
+    f"Cost until the mean curve over seeds first reaches {reference.label}’s final {setting.metric.name}, "
+    f"{level}: the run’s cost times r/T, where r is that first round and T the number of rounds. "
+    f"{reference.label} is charged in the same way. ↓ is a saving relative to {reference.label}. {FINAL}"
   )
   return Table(
     "cost", _title(f"Cost to reach {reference.label}’s final {setting.metric.name}", setting), caption,
-    ["Method", *(names[c] for c in columns)], rows,
+    ["Method", *(formats[c][0] for c in columns)], rows,
   )  # fmt: skip
 
 
@@ -166,7 +178,9 @@ def peak_table(setting: Setting) -> Table:
       continue
     text = metric.show(peak[1])
     text += f" ± {_like(text, peak[2] * metric.factor)}" if len(runs) > 1 else ""
-    row.append(TableCell(text, int(peak[1] == best)))
+    deviation = peak[2] * metric.factor if len(runs) > 1 else None
+    number = peak[1] * metric.factor
+    row.append(TableCell(text, int(peak[1] == best), value=number, deviation=deviation))
     row += [_spent(runs, name, peak[0]) for name, _ in what]
     if reference:
       target = peaks[reference.label]
@@ -177,7 +191,13 @@ def peak_table(setting: Setting) -> Table:
       )
       row += [_spent(runs, name, hit) for name, _ in what]
     rows.append(row)
-  caption = "The best value of the mean curve over seeds, and the cost until it was first reached."
+  caption = (
+    "The best value of the mean curve over seeds, and the cost until it was first reached. The best value "
+    f"of a noisy curve is larger than its final value: {DESCRIPTION}."
+    if metric.larger_is_better
+    else "The best value of the mean curve over seeds, and the cost until it was first reached. The best "
+    f"value of a noisy curve is smaller than its final value: {DESCRIPTION}."
+  )
   caption += f" –: {reference.label}’s best is never reached." if reference else ""
   return Table(
     "peak", _title(f"Best {metric.name} during training", setting), caption, header, rows
@@ -196,8 +216,8 @@ def _spent(runs: Sequence[Run], what: str, rounds: float | None) -> TableCell:
   values = None if rounds is None else measures.spent(runs, what, np.array([rounds]))
   if values is None:
     return TableCell(NOT_MEASURED)
-  show = {"rounds": lambda v: f"{v:,.0f}", "upload": show_bytes, "flops": show_flops}[what]
-  return TableCell(show(float(values[0])))
+  show = {"rounds": show_count, "upload": show_bytes, "flops": show_flops}[what]
+  return TableCell(show(float(values[0])), value=float(values[0]))
 
 
 def communication_table(setting: Setting) -> Table | None:
@@ -213,8 +233,10 @@ def communication_table(setting: Setting) -> Table | None:
       if size and reference and sum(reference)
       else NOT_MEASURED
     )
-    down, up = (show_bytes(s) for s in size) if size else (NOT_MEASURED, NOT_MEASURED)
-    rows.append([TableCell(label), TableCell(down), TableCell(up), TableCell(ratio)])
+    sizes_shown = (
+      [TableCell(show_bytes(s), value=s) for s in size] if size else [TableCell(NOT_MEASURED)] * 2
+    )
+    rows.append([TableCell(label), *sizes_shown, TableCell(ratio)])
   return Table("communication", _title("Communication per client and round", setting),
                "Sizes of the compiled message and upload types; median over rounds.",
                ["Method", "Down", "Up", "Relative to FedAvg"], rows)  # fmt: skip
@@ -234,15 +256,21 @@ def configurations_table(setting: Setting) -> Table | None:
         TableCell(method.label),
         TableCell(values),
         TableCell(str(len(each.runs))),
-        TableCell(final_text(each, setting), int(each is method.best)),
+        final_cell(each, setting, int(each is method.best)),
       ])  # fmt: skip
-  return Table("cells", _title("Hyperparameters tried", setting),
-               "The best first; the one in bold is used in the other tables and figures.",
-               ["Method", "Values", "Seeds", f"Final {setting.metric.name}"], rows)  # fmt: skip
+  caption = f"The best first; the one in bold is used in the other tables and figures. {FINAL}"
+  header = ["Method", "Values", "Seeds", f"Final {setting.metric.name}"]
+  title = _title("Hyperparameters tried", setting)
+  return Table("cells", title, caption, header, rows, foldable=True)
 
 
 def _title(text: str, setting: Setting) -> str:
   return f"{text}: {', '.join([setting.label, *setting.notes])}"
+
+
+def show_count(value: float) -> str:
+  """A whole number as text, as in 1,200."""
+  return f"{value:,.0f}"
 
 
 def show_bytes(value: float) -> str:

@@ -1,7 +1,10 @@
-"""Tables as HTML, Markdown and LaTeX; all texts are escaped on output."""
+"""Tables as HTML, Markdown, LaTeX and CSV; all texts are escaped on output."""
 
+import base64
+import csv
 import dataclasses
 import html
+import io
 import re
 from collections.abc import Sequence
 
@@ -9,7 +12,7 @@ _LATEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"
           "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
           ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''", "`": r"\textasciigrave{}",
           "×": r"$\times$", "±": r"$\pm$", "↓": r"$\downarrow$", "↑": r"$\uparrow$", "–": "--", "−": "$-$",
-          "†": r"$\dagger$", "’": "'", "[": "{[}", "]": "{]}",
+          "†": r"$\dagger$", "’": "'", "“": "``", "”": "''", "[": "{[}", "]": "{]}",
           "·": r"$\cdot$", "≥": r"$\geq$", "α": r"$\alpha$", "β": r"$\beta$", "τ": r"$\tau$"}  # fmt: skip
 
 
@@ -24,11 +27,15 @@ class TableCell:
     text: the text.
     place: 1 for the best value of a column, 2 for the second best, else 0.
     change: the change relative to FedAvg in percent.
+    value: the number that the text shows, for CSV; None if the text is not a number.
+    deviation: the standard deviation over seeds in the text, for CSV.
   """
 
   text: str
   place: int = 0
   change: float | None = None
+  value: float | None = dataclasses.field(default=None, compare=False)
+  deviation: float | None = dataclasses.field(default=None, compare=False)
 
   @property
   def arrow(self) -> str:
@@ -41,13 +48,26 @@ class TableCell:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """A table; `name` is its file name without suffix; the first column names the rows."""
+  """A table; the first column names the rows.
+
+  Attributes:
+    name: its file name without suffix.
+    title: its title.
+    caption: the sentences below it.
+    header: the names of the columns.
+    rows: the cells.
+    foldable: whether the page may fold it if it is long.
+    notes: what the title says of the data, such as "synthetic data"; CSV has no title and says it in the
+      header.
+  """
 
   name: str
   title: str
   caption: str
   header: Sequence[str]
   rows: Sequence[Sequence[TableCell]]
+  foldable: bool = False
+  notes: Sequence[str] = ()
 
 
 def to_html(table: Table) -> str:
@@ -57,10 +77,12 @@ def to_html(table: Table) -> str:
     "<tr>" + "".join(_html_cell(cell, i == 0) for i, cell in enumerate(row)) + "</tr>\n"
     for row in table.rows
   )
+  data = base64.b64encode(to_csv(table).encode()).decode()
+  link = f'<a class="csv" download="{html.escape(table.name)}.csv" href="data:text/csv;base64,{data}">CSV</a>'
   inner = f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
   return (
-    f'<figure class="table" id="{html.escape(table.name)}"><h3>{html.escape(table.title)}</h3>\n'
-    f"{folded(inner, len(table.rows)) if table.name == 'cells' else inner}\n"
+    f'<figure class="table" id="{html.escape(table.name)}"><h3>{html.escape(table.title)} {link}</h3>\n'
+    f"{folded(inner, len(table.rows)) if table.foldable else inner}\n"
     f"<figcaption>{html.escape(table.caption)}</figcaption></figure>\n"
   )
 
@@ -101,6 +123,47 @@ def _markdown_cell(cell: TableCell) -> str:
   text = _markdown(cell.text)
   text = {1: f"**{text}**", 2: f"<u>{text}</u>"}.get(cell.place, text)
   return f"{text} {cell.arrow}".strip()
+
+
+def to_csv(table: Table) -> str:
+  """The table as CSV: numbers without units, and columns of their own for deviations and changes.
+
+  A text that a spreadsheet would take for a formula gets an apostrophe in front.
+
+  >>> cells = [TableCell("FedAvg"), TableCell("60.0 ± 1.5", value=60.0, deviation=1.5)]
+  >>> print(to_csv(Table("final", "", "", ["Method", "Accuracy (%)"], [cells])), end="")
+  Method,Accuracy (%),"Accuracy (%), standard deviation"
+  FedAvg,60.0,1.5
+  """
+  parts = [  # what each column needs
+    (
+      any(row[i].deviation is not None for row in table.rows),
+      any(row[i].change is not None for row in table.rows),
+    )
+    for i in range(len(table.header))
+  ]
+  header: list[str | float] = []
+  first = table.header[0] + (f" ({', '.join(table.notes)})" if table.notes else "")
+  for name, (spread, changed) in zip([first, *table.header[1:]], parts, strict=True):
+    header += [_csv_text(name)]
+    header += [f"{_csv_text(name)}, standard deviation"] if spread else []
+    header += [f"{_csv_text(name)}, change in %"] if changed else []
+  rows = [header]
+  for row in table.rows:
+    written: list[str | float] = []
+    for cell, (spread, changed) in zip(row, parts, strict=True):
+      written += [_csv_text(cell.text) if cell.value is None else cell.value]
+      written += ["" if cell.deviation is None else cell.deviation] if spread else []
+      written += ["" if cell.change is None else round(cell.change, 4)] if changed else []
+    rows.append(written)
+  text = io.StringIO()
+  csv.writer(text, lineterminator="\n").writerows(rows)
+  return text.getvalue()
+
+
+def _csv_text(text: str) -> str:
+  line = " ".join(text.split())
+  return f"'{line}" if line.startswith(("=", "+", "-", "@")) else line
 
 
 def to_latex(table: Table) -> str:

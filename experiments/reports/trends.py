@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from experiments.reports import measures, palette
+from experiments.reports import measures, palette, result_tables
 from experiments.reports.comparison import Setting, Value, by_task, sorted_values, varying
 from experiments.reports.figures import RC, Figure, plain, tick
 
@@ -33,7 +33,9 @@ def _trend(settings: Sequence[Setting], name: str) -> Figure:
     if axes.get_legend_handles_labels()[0]:  # not if all methods diverged
       axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.4)
   title = f"Final {metric.name} against {name}"
-  caption = "Mean and one standard deviation over seeds, without diverged methods."
+  caption = (
+    "Mean and one standard deviation over seeds, without diverged methods. " + result_tables.FINAL
+  )
   return Figure(f"{task}_final_{name}", title, caption, f"{title} on {task}", figure)
 
 

@@ -1,5 +1,6 @@
 """Writes a report: draws the figures, and writes figures, tables and the page to the output folder."""
 
+import dataclasses
 import io
 import pathlib
 import re
@@ -11,7 +12,7 @@ import numpy as np
 from experiments.reports import figures, heatmaps, result_tables, trends, virtual_time
 from experiments.reports.comparison import Setting
 from experiments.reports.page import Picture, Section, page
-from experiments.reports.table_formats import Table, to_latex, to_markdown
+from experiments.reports.table_formats import Table, to_csv, to_latex, to_markdown
 from experiments.runs.folder import write_atomically
 
 # Columns that are not drawn as diagnostics: they have their own figures or tables, or need none.
@@ -51,11 +52,12 @@ class _Folder:
     )
 
   def table(self, table: Table, prefix: str) -> Table:
-    """Writes a table as Markdown and LaTeX."""
+    """Writes a table as Markdown, LaTeX and CSV."""
     name = self._name("table", f"{prefix}_{table.name}")
     write_atomically(self.path / "tables" / f"{name}.md", to_markdown(table))
     write_atomically(self.path / "tables" / f"{name}.tex", to_latex(table))
-    return table
+    write_atomically(self.path / "tables" / f"{name}.csv", to_csv(table))
+    return dataclasses.replace(table, name=name)
 
 
 def write(output: str, settings: Sequence[Setting], left_out: Sequence[str]) -> str:
@@ -80,7 +82,7 @@ def write(output: str, settings: Sequence[Setting], left_out: Sequence[str]) -> 
   counted = f"{len(runs)} run{'s' * (len(runs) > 1)}"
   return (
     f"{to_markdown(final)}\nThe report on {counted} is in {folder.path}: index.html, figures/ (PNG, SVG), "
-    "tables/ (Markdown, LaTeX)."
+    "tables/ (Markdown, LaTeX, CSV)."
   )
 
 
@@ -115,4 +117,4 @@ def _tables(setting: Setting) -> Iterable[Table]:
     result_tables.communication_table(setting),
     result_tables.configurations_table(setting),
   ]
-  return [table for table in made if table is not None]
+  return [dataclasses.replace(t, notes=setting.notes) for t in made if t is not None]

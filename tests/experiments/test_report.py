@@ -1,5 +1,6 @@
 """The report: its numbers for hand-made runs, and its messages about unusable runs."""
 
+import csv
 import json
 import math
 import re
@@ -61,23 +62,66 @@ def test_unevaluated_rounds_do_not_count(tmp_path):
   assert measures.final(reader.read(folder), "eval/accuracy") == pytest.approx(0.8)
 
 
-def test_cost_to_fedavg_by_the_three_steps(tmp_path):
-  # FedAvg: final (0.5 + 0.7)/2 = 0.6; it counts in full: 4 rounds, 4·2·2 kB = 16 kB, 8 s.
-  write_run(tmp_path, "fedavg", [0.1, 0.3, 0.5, 0.7])
-  # Reaches 0.6 in round 2: s = 1/2. A whole run: 24 kB and 8 s, so 12 kB (↓ 25 %) and 4 s (↓ 50 %).
+def test_cost_to_fedavgs_final_value_charges_fedavg_to_its_own_level(tmp_path):
+  # FedAvg: final (0.6 + 0.6)/2 = 0.6, which it reaches in round 3: s = 3/4 of 16 kB and 8 s, not all of it.
+  write_run(tmp_path, "fedavg", [0.1, 0.3, 0.6, 0.6])
+  # In round 2: s = 1/2 of 24 kB and 8 s, so 12 kB against 12 kB.
   write_run(tmp_path, "ghbm", [0.1, 0.65, 0.7, 0.7], down=2 * MODEL)
-  # Never does: r = T, 32 kB (↑ 100 %).
-  write_run(tmp_path, "scaffold", [0.1, 0.2, 0.3, 0.4], down=2 * MODEL, up=2 * MODEL)
+  # In round 4: all of 32 kB and 8 s.
+  write_run(tmp_path, "mime", [0.1, 0.2, 0.3, 0.6], down=2 * MODEL, up=2 * MODEL)
+  write_run(tmp_path, "scaffold", [0.1, 0.2, 0.3, 0.4])  # never
+  write_run(tmp_path, "fedcm", [0.9, 0.9, 0.9, math.nan])  # was there, then diverged
   (setting,), _ = compared(tmp_path)
   table = result_tables.cost_table(setting)
   assert table.header == ["Method", "Rounds", "Bytes", "Training time"]
   shown = {name: [f"{e.text} {e.arrow}".strip() for e in row] for name, row in cells(table).items()}
   assert shown == {
-    "FedAvg": ["4", "16.0 kB", "8.0 s"],
-    "GHBM": ["2 ↓ 50.0%", "12.0 kB ↓ 25.0%", "4.0 s ↓ 50.0%"],
-    "SCAFFOLD †": ["4 = 0.0%", "32.0 kB ↑ 100.0%", "8.0 s = 0.0%"],
+    "FedAvg": ["3", "12.0 kB", "6.0 s"],
+    "GHBM": ["2 ↓ 33.3%", "12.0 kB = 0.0%", "4.0 s ↓ 33.3%"],
+    "Mime": ["4 ↑ 33.3%", "32.0 kB ↑ 166.7%", "8.0 s ↑ 33.3%"],
+    "SCAFFOLD": ["not reached", "–", "–"],
+    "FedCM": ["not reached", "–", "–"],
   }
-  assert r"2 $\downarrow$ 50.0\%" in table_formats.to_latex(table)
+  assert r"2 $\downarrow$ 33.3\%" in table_formats.to_latex(table)
+
+
+def test_a_constant_fedavg_is_charged_one_round(tmp_path):
+  write_run(tmp_path, "fedavg", [0.5] * 60)
+  write_run(tmp_path, "ghbm", [0.4] * 60)
+  (setting,), _ = compared(tmp_path)
+  shown = cells(result_tables.cost_table(setting))
+  assert shown["FedAvg"][0].text == "1"
+  assert (shown["GHBM"][0].text, shown["GHBM"][0].arrow) == ("not reached", "")
+
+
+def test_every_table_with_a_final_value_says_what_final_is(tmp_path):
+  for rate in (0.1, 0.2):
+    for algo in ("fedavg", "ghbm"):
+      write_run(tmp_path / "runs", algo, [rate] * 4, hyperparameters={"client_learning_rate": rate})
+  assert report.main([str(tmp_path / "runs"), f"--output={tmp_path / 'out'}"]) == 0
+  tables = {path.stem: path.read_text() for path in (tmp_path / "out" / "tables").glob("*.md")}
+  about_final = {name for name, text in tables.items() if "final" in text.lower()}
+  assert about_final == {"final", "digits_cost", "digits_peak", "digits_cells"}
+  for name in about_final:
+    assert final_value.DESCRIPTION in tables[name], name
+
+
+def test_csv_has_numbers_without_units_and_no_formulas(tmp_path):
+  write_run(tmp_path / "runs", "fedavg", [0.1, 0.3, 0.5, 0.7], seed=1)
+  write_run(tmp_path / "runs", "fedavg", [0.1, 0.3, 0.7, 0.9], seed=2)
+  write_run(tmp_path / "runs", "=cmd()", [0.8] * 4)
+  assert report.main([str(tmp_path / "runs"), f"--output={tmp_path / 'out'}"]) == 0
+  tables = tmp_path / "out" / "tables"
+  assert {p.stem for p in tables.glob("*.csv")} == {p.stem for p in tables.glob("*.md")}
+  final = list(csv.DictReader((tables / "final.csv").open()))
+  assert [row["Method"] for row in final] == ["FedAvg", "'=cmd()"]
+  mean, std = "digits; accuracy (%)", "digits; accuracy (%), standard deviation"
+  assert float(final[0][mean]) == pytest.approx(70)
+  assert float(final[0][std]) == pytest.approx(math.sqrt(2) * 10)
+  assert (float(final[1][mean]), final[1][std]) == (pytest.approx(80), "")
+  cost = list(csv.DictReader((tables / "digits_cost.csv").open()))
+  assert (cost[0]["Bytes"], cost[1]["Bytes"]) == ("16000.0", "4000.0")
+  assert cost[1]["Bytes, change in %"] == "-75.0"
 
 
 def test_flops_are_a_column_where_they_were_counted(tmp_path):
@@ -87,6 +131,7 @@ def test_flops_are_a_column_where_they_were_counted(tmp_path):
   (setting,), _ = compared(tmp_path)
   table = result_tables.cost_table(setting)
   assert table.header[3] == "FLOPs"
+  assert cells(table)["FedAvg"][2] == table_formats.TableCell("2.00e12")
   assert cells(table)["GHBM"][2] == table_formats.TableCell("1.00e12", change=-50.0)
   assert "FLOPs to best" in result_tables.peak_table(setting).header
 
@@ -108,7 +153,7 @@ def test_regression_is_judged_by_its_loss(tmp_path):
   (setting,), _ = compared(tmp_path)
   assert setting.metric == Metric("eval/loss", False)
   assert cells(result_tables.final_table([setting]))["GHBM"][0] == table_formats.TableCell("0.2", 1)
-  # FedAvg's final loss is (1/3 + 1/4)/2 = 0.29; ghbm is below it in round 2.
+  # FedAvg's final loss is (1/3 + 1/4)/2 = 0.29, reached in round 4; ghbm is below it in round 2.
   assert cells(result_tables.cost_table(setting))["GHBM"][0] == table_formats.TableCell(
     "2", change=-50.0
   )

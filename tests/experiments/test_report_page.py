@@ -26,7 +26,7 @@ def test_synthetic_data_is_named_in_every_table_and_on_every_plot(tmp_path):
   figures = list((tmp_path / "out" / "figures").glob("*.svg"))
   assert len(figures) == 9
   written = [*figures, *(tmp_path / "out" / "tables").iterdir()]
-  assert len(written) == 9 + 2 * 5
+  assert len(written) == 9 + 3 * 5
   for path in written:
     assert "synthetic data, scaled down to 0.05" in path.read_text().replace(";", ","), path.name
 
