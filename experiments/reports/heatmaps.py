@@ -63,8 +63,9 @@ def _heat_map(label: str, points: Sequence[_Point]) -> Iterator[Figure]:
       table[at] = measures.final_spread(configuration.runs, where.metric).mean * where.metric.factor
   title = f"Final {setting.metric.name} of {label}"
   over = " and ".join(names)
+  caption = f"Over {over}. Light is better; ×: diverged; empty: not run. {result_tables.FINAL}"
   yield Figure(
-    f"heat_{label}", title, f"Over {over}. Light is better; ×: diverged; empty: not run. {result_tables.FINAL}",
+    f"heat_{label}", title, caption,
     f"{title} over {over} on {setting.values['task']}",
     _draw(f"{label}: {_where(setting, names)}", table, texts, (x_name, xs), (y_name, ys), setting.metric),
   )  # fmt: skip
