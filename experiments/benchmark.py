@@ -33,7 +33,18 @@ RUNTIMES = ("inprocess", "ray", "tff")
 
 def main(argv: list[str]) -> int:
   """Runs the benchmark and prints a table for each item."""
+  from experiments.cli import errors
+  from experiments.cli.errors import UserError
+  from tff_momentum.registry import ALGORITHMS
+
   arguments = parse(argv)
+  try:
+    for name in (*(arguments.algos or ()), arguments.algorithm):
+      errors.check_name("--algos", name, ALGORITHMS, see="run.py --list")
+    if arguments.json and not os.path.isdir(os.path.dirname(os.path.abspath(arguments.json))):
+      raise UserError(f"--json must name a file in an existing folder; found {arguments.json!r}.")
+  except UserError as error:
+    errors.fail(str(error))
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   if arguments.item:
     return run_single(arguments)
@@ -49,7 +60,9 @@ def main(argv: list[str]) -> int:
 
 def parse(argv: list[str]) -> argparse.Namespace:
   """Parses the command line."""
-  parser = argparse.ArgumentParser(
+  from experiments.cli.errors import OneSentenceParser
+
+  parser = OneSentenceParser(
     prog="benchmark.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
   add = parser.add_argument
@@ -79,9 +92,11 @@ def parse(argv: list[str]) -> argparse.Namespace:
   add("--algorithm", default="fedavg", help="single run: the algorithm (fedavg)")
   arguments = parser.parse_args(argv)
   if bool(arguments.item) != bool(arguments.json):
-    parser.error("--item and --json must be given together.")
+    parser.error("--item and --json must be given together")
   if arguments.rounds < 1 or arguments.warm_up < 1:
-    parser.error("--rounds and --warm_up must be at least 1.")
+    parser.error(
+      f"--rounds and --warm_up must be at least 1; found {min(arguments.rounds, arguments.warm_up)}"
+    )
   return arguments
 
 
@@ -89,7 +104,7 @@ def _names(known):
   def split(text: str) -> list[str]:
     names = text.split(",")
     if not set(names) <= set(known):
-      raise argparse.ArgumentTypeError(f"expected names among {','.join(known)}, found {text!r}.")
+      raise argparse.ArgumentTypeError(f"expected names among {','.join(known)}, found {text!r}")
     return names
 
   return split

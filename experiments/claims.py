@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Tests the papers' claims on experiments that fit on two CPU cores, and writes RESULTS.md.
 
-    python experiments/claims.py --data_dir=DIR       # all claims
-    python experiments/claims.py tau stages           # some of them; --list shows the names
-    python experiments/claims.py --quick              # smoke test: two claims, a tenth of the rounds
+    python experiments/claims.py tau stages                 # some claims; --list shows the names
+    python experiments/claims.py --all --data_dir=DIR       # all of them: 2.3 hours on two cores
+    python experiments/claims.py --quick                    # smoke test: two claims, a tenth of the rounds
 
 Learning rates are tuned with one seed, on the same grid for every method, and evaluated with other seeds;
 grids, rounds and seeds are in experiments/claim_trials/. Each run has its own ordinary run folder, so the
@@ -19,12 +19,13 @@ if not __package__:  # run as a script: import from the project's root, not from
   sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 from experiments.cli import errors, flags
-from experiments.cli.errors import UserError
+from experiments.cli.errors import OneSentenceParser, UserError
+from tasks.data import folders
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "RESULTS.md"
 QUICK_NOTE = "**A smoke test with a tenth of the rounds: these are not results.**"
 FULL_NOTE = (
-  "`python experiments/claims.py --data_dir=DIR` runs everything and continues where it was "
+  "`python experiments/claims.py --all --data_dir=DIR` runs everything and continues where it was "
   "interrupted."
 )
 
@@ -40,11 +41,21 @@ def main(argv: list[str]) -> int:
     return 0
   try:
     for name in arguments.claims:
-      errors.check_name("--claim", name, registry.CLAIMS)
+      errors.check_name("--claim", name, registry.CLAIMS, see="claims.py --list")
+    if not (arguments.claims or arguments.all or arguments.quick):
+      raise UserError(
+        "expected the names of claims, as in claims.py tau, or --all, which takes 2.3 hours on two cores; "
+        "found neither. --list shows the names."
+      )
+    if arguments.claims and (arguments.all or arguments.quick):
+      raise UserError("--all and --quick choose the claims themselves; give no names with them.")
+    if arguments.data_dir is not None or os.environ.get(folders.VARIABLE):
+      folders.check_given(arguments.data_dir)
+      arguments.data_dir = str(folders.root(arguments.data_dir))
     if arguments.jobs < 1:
       raise UserError(f"--jobs must be at least 1; found {arguments.jobs}.")
     return run(arguments)
-  except UserError as error:
+  except (UserError, folders.DataError) as error:
     errors.fail(str(error))
   except runner.Interrupted:
     print("Interrupted; run the same command to continue.")
@@ -53,10 +64,11 @@ def main(argv: list[str]) -> int:
 
 def parse(argv: list[str]) -> argparse.Namespace:
   """Parses the command line."""
-  parser = argparse.ArgumentParser(
+  parser = OneSentenceParser(
     prog="claims.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
-  parser.add_argument("claims", nargs="*", metavar="CLAIM", help="claims to test (default: all)")
+  parser.add_argument("claims", nargs="*", metavar="CLAIM", help="claims to test")
+  parser.add_argument("--all", action="store_true", help="test all claims; takes hours")
   parser.add_argument(
     "--data_dir",
     help="folder of the data sets; without it, only claims on embedded data are tested",

@@ -11,7 +11,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if not __package__:  # run as a script: import from the project's root, not from this folder
   sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
@@ -19,9 +19,13 @@ if not __package__:  # run as a script: import from the project's root, not from
 import numpy as np
 
 import tasks
+from experiments.cli import errors
+from experiments.cli.errors import OneSentenceParser, UserError
 from experiments.training import label_plot
 from tasks.data import folders
-from tasks.task import Task
+
+if TYPE_CHECKING:
+  from tasks.task import Task
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -82,11 +86,16 @@ def verify(name: str, data_dir: str | None) -> str:
   if stored is None:
     return f"{name} has embedded data; there is nothing to verify."
   if stored.splits:
-    from tasks.data import sqlite
+    from tasks.data import downloads, sqlite
 
     path = folders.root(data_dir) / stored.path
     if not path.exists():
-      raise folders.missing(path.name, path, "it has not been downloaded yet")
+      raise folders.missing(
+        path.name,
+        path,
+        "it has not been downloaded yet",
+        f"{downloads.TFF_DATA}/{path.name}.lzma (unpacked)",
+      )
     sqlite.verify(path, stored.splits)
   task = _load(name, "real", data_dir)
   for _ in task.evaluation(256):
@@ -94,7 +103,7 @@ def verify(name: str, data_dir: str | None) -> str:
   return f"{name}: {len(task.clients):,} clients, {task.total_examples:,} examples, verified."
 
 
-def describe(task: Task, found: label_plot.Labels) -> list[str]:
+def describe(task: "Task", found: label_plot.Labels) -> list[str]:
   """A description of a task's clients and model, in lines of text."""
   sizes, table = found
   return [
@@ -109,7 +118,7 @@ def describe(task: Task, found: label_plot.Labels) -> list[str]:
   ]
 
 
-def _load(name: str, data: str | None, data_dir: str | None) -> Task:
+def _load(name: str, data: str | None, data_dir: str | None) -> "Task":
   known = tasks.info(name).options
   from tff_momentum.runtime import set_execution_context
 
@@ -122,20 +131,27 @@ def _load(name: str, data: str | None, data_dir: str | None) -> Task:
 
 def main(argv: Sequence[str] | None = None) -> int:
   """Runs a command; returns the exit code."""
-  parser = argparse.ArgumentParser(
-    description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+  parser = OneSentenceParser(
+    prog="data.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
   )
   parser.add_argument("command", choices=["list", "fetch", "verify", "describe"])
   parser.add_argument("task", nargs="?")
   parser.add_argument(
-    "--data_dir", help=f"folder of the data sets (default: {folders.DEFAULT_DATA_DIR})"
+    "--data_dir",
+    help=f"folder of the data sets (${folders.VARIABLE}, or {folders.DEFAULT_DATA_DIR})",
   )
   parser.add_argument("--data", choices=["real", "synthetic"])
   parser.add_argument("--plot", help="describe: an image file for a plot of the labels")
   arguments = parser.parse_args(argv)
   if arguments.command != "list" and arguments.task is None:
-    parser.error(f"{arguments.command} needs the name of a task; `list` shows all")
+    parser.error(f"{arguments.command} needs the name of a task, which `list` shows")
   try:
+    if arguments.task is not None:
+      errors.check_name(
+        "--task", arguments.task, tasks.TASKS, prefixes=(tasks.TFDS_PREFIX,), see="data.py list"
+      )
+    if arguments.command != "fetch":  # which creates the folder
+      folders.check_given(arguments.data_dir)
     if arguments.command == "list":
       print("\n".join(list_data(folders.root(arguments.data_dir))))
     elif arguments.command == "describe":
@@ -147,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
       act = fetch if arguments.command == "fetch" else verify
       print(act(arguments.task, arguments.data_dir))
-  except ValueError as error:
+  except (UserError, ValueError, OSError) as error:
     print(f"data.py: {error}", file=sys.stderr)
     return 2
   return 0

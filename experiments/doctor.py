@@ -22,6 +22,7 @@ if not __package__:  # run as a script: import from the project's root, not from
 
 from experiments.checks import machine
 from experiments.checks.machine import INSTALL, CheckResult
+from experiments.cli.errors import OneSentenceParser
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +88,7 @@ def perform_apart(check: Check, argv: list[str]) -> CheckResult:
 
 def main(argv: list[str]) -> int:
   """Prints a line for each check; returns 1 if one fails."""
-  parser = argparse.ArgumentParser(
+  parser = OneSentenceParser(
     prog="doctor.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
   parser.add_argument(

@@ -21,16 +21,17 @@ import sys
 if not __package__:  # run as a script: import from the project's root, not from this folder
   sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+from experiments.cli import errors
+from experiments.cli.errors import OneSentenceParser, UserError
+
 DRIFT_ALGORITHMS = ("fedavg", "fedavgm", "scaffold", "mime")
 
 
 def main(argv: list[str]) -> int:
   """Draws the plot; returns 2 if a run, a column or an algorithm does not exist."""
   arguments = parse(argv)
-  # Imports that take time come after the flags are checked.
-  from experiments.cli.errors import UserError
-
   try:
+    _check_output(arguments.output)
     figure = curves(arguments) if arguments.command == "curves" else drift_surface(arguments)
     figure.savefig(arguments.output, bbox_inches="tight", dpi=130)
   except (UserError, ValueError, OSError) as error:
@@ -42,7 +43,7 @@ def main(argv: list[str]) -> int:
 
 def parse(argv: list[str]) -> argparse.Namespace:
   """Parses the command line."""
-  parser = argparse.ArgumentParser(
+  parser = OneSentenceParser(
     prog="plot.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
   commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -64,7 +65,16 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
-  command.add_argument("--output", required=True, metavar="FILE", help="a .png or .svg file")
+  command.add_argument("--output", required=True, metavar="FILE", help="a .png, .svg or .pdf file")
+
+
+def _check_output(path: str) -> None:
+  """Raises `UserError` before anything is trained or drawn that could not be written."""
+  folder = os.path.dirname(os.path.abspath(path))
+  if not path.endswith((".png", ".svg", ".pdf")) or not os.path.isdir(folder):
+    raise UserError(
+      f"--output must be a .png, .svg or .pdf file in an existing folder; found {path!r}."
+    )
 
 
 def curves(arguments: argparse.Namespace):
@@ -77,12 +87,15 @@ def curves(arguments: argparse.Namespace):
 
 def drift_surface(arguments: argparse.Namespace):
   """Trains the algorithms on two quadratic clients and draws their paths."""
-  from experiments.cli import errors
+  from tff_momentum import validation
   from tff_momentum.registry import ALGORITHMS
 
   names = arguments.algorithms or DRIFT_ALGORITHMS
   for name in names:
-    errors.check_name("--algo", name, ALGORITHMS)
+    errors.check_name("--algo", name, ALGORITHMS, see="run.py --list")
+  for flag in ("rounds", "steps"):
+    validation.integer(f"--{flag}", getattr(arguments, flag), at_least=1)
+  validation.number("--client_learning_rate", arguments.client_learning_rate, above=0)
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   from experiments.plots import drift_surface
   from tff_momentum.runtime import set_execution_context

@@ -14,10 +14,12 @@ import sys
 if not __package__:  # run as a script: import from the project's root, not from this folder
   sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+from experiments.cli.errors import OneSentenceParser
+
 
 def main(argv: list[str]) -> int:
   """Writes the report; returns 2 if no run is usable."""
-  parser = argparse.ArgumentParser(
+  parser = OneSentenceParser(
     prog="report.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
   parser.add_argument(
@@ -34,11 +36,12 @@ def main(argv: list[str]) -> int:
   found, problems = reader.read_all(arguments.runs)
   settings, repeated = comparison.compare(found)
   problems += repeated
+  if not settings:
+    reasons = " ".join(problems)
+    print(f"report.py: expected at least one finished run; found none: {reasons}", file=sys.stderr)
+    return 2
   for problem in problems:
     print(f"report.py: {problem}", file=sys.stderr)
-  if not settings:
-    print("report.py: expected at least one finished run; found none.", file=sys.stderr)
-    return 2
   from experiments.reports import writer
 
   try:

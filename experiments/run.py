@@ -36,6 +36,8 @@ def main(argv: list[str]) -> None:
     sys.exit(experiment.run(request))
   except errors.UserError as error:
     errors.fail(str(error))
+  except KeyboardInterrupt:
+    errors.fail("interrupted before the first round; run the same command to start.", code=130)
 
 
 def listing() -> str:

@@ -61,7 +61,10 @@ def read_csv(path: pathlib.Path) -> np.ndarray:
   """
   if not path.exists():
     raise folders.missing(
-      "concrete.csv", path, "it is not downloaded automatically; get it from UCI"
+      "concrete.csv",
+      path,
+      "it is not downloaded automatically",
+      "https://archive.ics.uci.edu/dataset/165 (the table as CSV with a header line)",
     )
   folders.readable(path)
   try:

@@ -156,6 +156,7 @@ def _real(
         f"TFF's {folder.name}",
         path,
         "hundreds of gigabytes are downloaded on request only: python experiments/data.py fetch",
+        "the addresses in tasks/data/gldv2_inaturalist_download.py with that command",
       )
   users = sorted(path.name for path in train.iterdir() if path.is_file())[:num_clients]
   if not users:
@@ -235,7 +236,8 @@ def _pretrained(model: Model, name: str, shape: images.Shape, root: pathlib.Path
     raise folders.missing(
       "MobileNetV2's ImageNet weights",
       path,
-      "it is not downloaded automatically; get the file from Keras",
+      "it is not downloaded automatically",
+      f"https://storage.googleapis.com/tensorflow/keras-applications/mobilenet_v2/{path.name}",
     )
   keras = tf.keras.applications.MobileNetV2(shape, include_top=False, weights=str(path))
   body = tuple(weight.numpy() for weight in keras.trainable_weights)

@@ -6,21 +6,26 @@
 
 import ast
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def evaluate(what: str, text: str, callables: Mapping[str, Callable[..., Any]]) -> Any:
+def evaluate(
+  what: str, text: str, callables: Mapping[str, Callable[..., Any]], *, literal: str = "a number"
+) -> Any:
   """Returns the literal in `text`, or the result of the call that `text` spells.
 
   Args:
     what: the name of the value, for the error message.
     text: a Python literal (`0.1`, `[1, 2]`), a bare name (`sgdm`), or a call with literal arguments.
     callables: the allowed callables by name.
+    literal: what a literal stands for, for the error message; empty if only calls make sense.
 
   Raises:
     ValueError: the text is neither, names an unknown callable, or its arguments do not fit.
   """
+  expected = " or ".join(filter(None, [literal, f"one of {_forms(callables)}"]))
   try:
     node = ast.parse(text.strip(), mode="eval").body
     if isinstance(node, ast.Name):
@@ -31,17 +36,16 @@ def evaluate(what: str, text: str, callables: Mapping[str, Callable[..., Any]]) 
     arguments = [ast.literal_eval(argument) for argument in node.args]
     keywords = {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
   except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-    raise ValueError(
-      f"{what} must be a number or one of {_forms(callables)}; found {text!r}."
-    ) from None
+    raise ValueError(f"{what} must be {expected}; found {text!r}.") from None
   if name not in callables:
     close = difflib.get_close_matches(name, callables, n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
-    raise ValueError(f"{what} must be one of {_forms(callables)}; found {text!r}.{hint}")
+    raise ValueError(f"{what} must be {expected}; found {text!r}.{hint}")
   try:
     return callables[name](*arguments, **keywords)
   except TypeError as error:
-    reason = str(error).replace("()", "")
+    # Python names a nested function with the functions around it: `parse.<locals>.lognormal()`.
+    reason = re.sub(r"\S+<locals>\.", "", str(error)).replace("()", "")
     raise ValueError(f"{what}={text!r} has wrong arguments: {reason}.") from None
 
 

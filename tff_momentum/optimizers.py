@@ -199,7 +199,7 @@ def optimizer(value: Optimizer | str) -> Optimizer:
     ValueError: the text names no optimizer, or its arguments are out of range.
   """
   if isinstance(value, str):
-    value = call_syntax.evaluate("optimizer", value, OPTIMIZERS)
+    value = call_syntax.evaluate("optimizer", value, OPTIMIZERS, literal="")
   if not isinstance(value, Optimizer):
     raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}; found {value!r}.")
   return value

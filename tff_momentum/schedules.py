@@ -140,7 +140,7 @@ def schedule(name: str, value: float | str | Schedule, **bounds: float) -> Sched
     ValueError: the value is no schedule, or leaves its bounds.
   """
   if isinstance(value, str):
-    value = call_syntax.evaluate(name, value, SCHEDULES)
+    value = call_syntax.evaluate(name, value, SCHEDULES, literal="a number")
   if not isinstance(value, Schedule):
     value = constant(validation.number(name, value, **bounds))
   # Unlike a constant, a schedule may fall to zero: its last rounds then change nothing.

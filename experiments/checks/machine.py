@@ -141,7 +141,10 @@ def ray(arguments: argparse.Namespace) -> CheckResult:
     return CheckResult(True, f"{version} is installed; --ray=ADDRESS checks a cluster")
   import ray as ray_lib
 
+  from tff_momentum.runtime.ray.address import check_listening
+
   try:
+    check_listening(arguments.ray)
     ray_lib.init(address=arguments.ray, log_to_driver=False, logging_level="ERROR")
     answers = ray_lib.get(ray_lib.remote(os.getpid).remote(), timeout=60)
     nodes = sum(node["Alive"] for node in ray_lib.nodes())

@@ -1,5 +1,6 @@
 """Mistakes of the user: one sentence on stderr and exit code 2, never a traceback."""
 
+import argparse
 import contextlib
 import difflib
 import sys
@@ -11,10 +12,18 @@ class UserError(Exception):
   """A mistake of the user, in one sentence: what was expected, what was found, what to do."""
 
 
-def fail(message: str) -> NoReturn:
-  """Prints the sentence after the program's name and exits with code 2."""
+class OneSentenceParser(argparse.ArgumentParser):
+  """A parser that answers a mistake with one sentence, without the usage text."""
+
+  def error(self, message: str) -> NoReturn:
+    """Prints the sentence after the program's name and exits with code 2."""
+    self.exit(2, f"{self.prog}: {message}; --help shows how to call it.\n")
+
+
+def fail(message: str, code: int = 2) -> NoReturn:
+  """Prints the sentence after the program's name and exits."""
   print(f"{sys.argv[0].rsplit('/', 1)[-1]}: {message}", file=sys.stderr)
-  sys.exit(2)
+  sys.exit(code)
 
 
 @contextlib.contextmanager
@@ -27,7 +36,11 @@ def as_user_errors(*kinds: type[Exception]) -> Iterator[None]:
 
 
 def check_name(
-  flag: str, name: str | None, known: Iterable[str], prefixes: tuple[str, ...] = ()
+  flag: str,
+  name: str | None,
+  known: Iterable[str],
+  prefixes: tuple[str, ...] = (),
+  see: str = "--list",
 ) -> None:
   """Raises `UserError`, with suggestions, unless the flag names one of `known`.
 
@@ -36,13 +49,14 @@ def check_name(
     name: its value; None if the flag is missing.
     known: the valid names.
     prefixes: a name that starts with one of these is valid too.
+    see: what shows the valid names.
   """
   known = sorted(known)
   if name is None:
-    raise UserError(f"{flag} is missing; --list shows the choices.")
+    raise UserError(f"{flag} is missing; {see} shows the choices.")
   if name not in known and not name.startswith(prefixes or ("\0",)):
     raise UserError(
-      f"there is no {flag[2:]} {name!r}{suggestions(name, known)}; --list shows the choices."
+      f"there is no {flag[2:]} {name!r}{suggestions(name, known)}; {see} shows the choices."
     )
 
 

@@ -132,7 +132,8 @@ def _define_task_options() -> None:
   )
   flags.DEFINE_string("model", None, "Which of the task's models to train.")
   flags.DEFINE_enum("data", None, ["real", "synthetic"], "Use the real data set or generated data.")
-  flags.DEFINE_string("data_dir", None, "Folder of the data sets, with tff/ and tfds/ in it.")
+  flags.DEFINE_string("data_dir", None, "Folder of the data sets, with tff/ and tfds/ in it; default: "
+                      "$TFM_DATA_DIR, or ~/.cache/tff_momentum.")  # fmt: skip
   flags.DEFINE_float("similarity", None, "Percentage of IID data in a sorted split.")
   flags.DEFINE_string(
     "partition", None, "How to split the data over clients, such as dirichlet:0.3."

@@ -5,6 +5,7 @@ resolves them once the task is loaded.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping
 
 from absl import flags
@@ -12,10 +13,12 @@ from absl import flags
 import tasks
 from experiments.cli import assignments, diagnostics, scale, uneven_clients
 from experiments.cli.diagnostics import DiagnosticsOptions
-from experiments.cli.errors import UserError, check_name
+from experiments.cli.errors import UserError, as_user_errors, check_name
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 from experiments.cli.uneven_clients import UnevenClients
+from tasks.data import folders
 from tff_momentum.registry import ALGORITHMS
+from tff_momentum.runtime.ray.address import check_listening
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +103,7 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
                     "give one of them.")  # fmt: skip
   if given.scale is not None:
     scale.check(given.scale)
+  _check_runtime(given)
   uneven = uneven_clients.from_flags(given)
   measured = diagnostics.from_flags(given)
   rates = _given(given, ALGORITHM_FLAGS)
@@ -143,8 +147,29 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
       quiet=given.quiet,
     ),
     hyperparameters=assignments.hyperparameters(given.algo, {**rates, **sets}),
-    task_options=assignments.task_options(given.task, _given(given, TASK_FLAGS), task_sets),
+    task_options=_task_options(given, task_sets),
   )
+
+
+def _task_options(given: flags.FlagValues, texts: Mapping[str, str]) -> dict[str, object]:
+  found = assignments.task_options(given.task, _given(given, TASK_FLAGS), texts)
+  if "data_dir" in tasks.info(given.task).options and found.get("data") != "synthetic":
+    with as_user_errors(folders.DataError):
+      folders.check_given(given.data_dir)
+  return found
+
+
+def _check_runtime(given: flags.FlagValues) -> None:
+  """Raises `UserError` for flags of another runtime and for devices that cannot exist."""
+  if given.ray_address is not None and given.runtime != "ray":
+    raise UserError(f"--ray_address is for --runtime=ray; found --runtime={given.runtime}.")
+  if given.ray_address is not None:
+    with as_user_errors(ConnectionError):
+      check_listening(given.ray_address)
+  if not re.fullmatch(r"auto|gpu|cpu(:[1-9]\d*)?", given.devices):
+    raise UserError(
+      f"--devices must be auto, cpu, gpu, or cpu:N with N at least 1; found {given.devices!r}."
+    )
 
 
 def _given(given: flags.FlagValues, names: tuple[str, ...]) -> dict[str, object]:

@@ -12,6 +12,7 @@ from typing import Any
 from experiments.cli.errors import UserError
 from experiments.sweeps import local_pool
 from experiments.sweeps.pool import JobResult, PoolJob
+from tff_momentum.runtime.ray.address import check_listening
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCAL = "local"  # the address with which Ray starts a cluster on this machine
@@ -101,6 +102,7 @@ def _connect(address: str) -> Any:
   # A cluster that this process starts serves this machine only.
   own = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address == LOCAL else {}
   try:
+    check_listening(address)
     ray.init(
       address=address,  # with None, Ray would look for the last cluster started, and wait if it is gone
       log_to_driver=False,
@@ -108,7 +110,8 @@ def _connect(address: str) -> Any:
       **own,
     )
   except (ConnectionError, ValueError, RuntimeError) as error:
+    reason = " ".join(str(error).split()).rstrip(".")
     raise UserError(
-      f"--ray={address} must be the address of a Ray cluster, or {LOCAL} to start one here; {error}."
+      f"--ray={address} must be the address of a Ray cluster, or {LOCAL} to start one here; {reason}."
     ) from None
   return ray

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import IO
 
 from experiments.cli.errors import UserError
+from experiments.cli.interrupts import Interrupts
 from experiments.sweeps import halving, outcomes, tables
 from experiments.sweeps.forked_runs import RUN
 from experiments.sweeps.outcomes import Outcome
@@ -47,7 +48,7 @@ class Sweep:
   def __post_init__(self) -> None:
     self.outcomes: dict[str, Outcome] = {}
     self._progress = ProgressTable(self.folder.name, self.runs, quiet=self.quiet)
-    self._interrupts = 0
+    self._interrupts = Interrupts()
 
   def run(self, budgets: Sequence[int | None], keep: int) -> bool:
     """Executes all rungs; returns False if the user interrupted the sweep.
@@ -72,19 +73,19 @@ class Sweep:
           if found.state == "done":
             self.outcomes[run.name] = dataclasses.replace(found, state="pruned")
       self._run_rung(alive, rounds)
-      if self._interrupts:
+      if self._interrupts.count:
         break
     self._write()
     self._progress.finish(self.outcomes)
-    return not self._interrupts
+    return not self._interrupts.count
 
   def _run_rung(self, runs: Sequence[SweepRun], rounds: int | None) -> None:
     for run in runs:
       self.outcomes[run.name] = self._outcome(run, rounds)
     waiting = deque(run for run in runs if not self.outcomes[run.name].settled)
     by_name = {run.name: run for run in runs}
-    while self.pool.running or (waiting and not self._interrupts):
-      while waiting and self.pool.free > 0 and not self._interrupts:
+    while self.pool.running or (waiting and not self._interrupts.count):
+      while waiting and self.pool.free > 0 and not self._interrupts.count:
         run = waiting.popleft()
         self.outcomes[run.name] = dataclasses.replace(self.outcomes[run.name], state="running")
         self.pool.start(self._job(run, rounds))
@@ -94,7 +95,7 @@ class Sweep:
 
   def _record(self, run: SweepRun, ended: JobResult, rounds: int | None) -> None:
     found = self._outcome(run, rounds)
-    if not found.settled and not self._interrupts:
+    if not found.settled and not self._interrupts.count:
       reason = last_words(self.folder / "logs" / f"{run.name}.log", ended.code)
       found = dataclasses.replace(found, state="failed", score=None, reason=reason)
     self.outcomes[run.name] = found
@@ -115,8 +116,9 @@ class Sweep:
     tables.write(self.folder, self.runs, self.outcomes, self.remarks)
 
   def _interrupted(self, number: int, frame: FrameType | None) -> None:
-    self._interrupts += 1
-    if self._interrupts == 1:
+    if not self._interrupts.add():
+      return
+    if self._interrupts.count == 1:
       print(
         "\nStopping: runs finish their current round; interrupt again to kill them.",
         file=sys.stderr,

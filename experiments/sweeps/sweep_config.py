@@ -125,13 +125,13 @@ def from_flags() -> SweepConfig:
 
 
 def _from_names(common: Sequence[str]) -> list[SearchSpace]:
-  errors.check_name("--task", FLAGS.task, tasks.TASKS, prefixes=("tfds:",))
+  errors.check_name("--task", FLAGS.task, tasks.TASKS, prefixes=("tfds:",), see="run.py --list")
   if not FLAGS.algo:
     raise UserError("--algo is missing; run.py --list shows all algorithms.")
   if len(set(FLAGS.algo)) < len(FLAGS.algo):
     raise UserError(f"--algo repeats an algorithm: {', '.join(FLAGS.algo)}; give each once.")
   for algo in FLAGS.algo:
-    errors.check_name("--algo", algo, ALGORITHMS)
+    errors.check_name("--algo", algo, ALGORITHMS, see="run.py --list")
   return [
     SearchSpace(algo, FLAGS.task, algo, (f"--task={FLAGS.task}", f"--algo={algo}", *common), (), ())
     for algo in FLAGS.algo

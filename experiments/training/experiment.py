@@ -17,7 +17,7 @@ from experiments.training.build import Experiment
 from experiments.training.hooks.best_model import BestModel
 from experiments.training.hooks.checkpoint import SaveCheckpoint
 from experiments.training.hooks.divergence import StopOnDivergence
-from experiments.training.hooks.interruption import StopOnSignal
+from experiments.training.hooks.interruption import INTERRUPTED, StopOnSignal
 from experiments.training.hooks.metrics_csv import MetricsCsv
 from experiments.training.hooks.profile import Profile
 from experiments.training.hooks.progress_bar import ProgressBar
@@ -31,7 +31,6 @@ from tff_momentum.simulation import loop
 from tff_momentum.simulation.checkpoints import Checkpoints
 from tff_momentum.simulation.trainer import Hook, train
 
-INTERRUPTED = 130  # the exit code of a run that was stopped before its last round
 # The contents of a run's folder, for the closing words.
 PARTS = ("config.json", "metrics.csv", "summary.json", "tensorboard/", "checkpoints/", "model_best/",
          "model_last/")  # fmt: skip
@@ -50,17 +49,18 @@ def run(request: RunRequest) -> int:
   with as_user_errors(ValueError, OSError):
     build.check_values(request.algo, request.hyperparameters)
     build.check_compression(request.compression)
-    set_execution_context(
-      request.runtime.name,
-      devices=request.runtime.devices,
-      max_clients_in_flight=request.runtime.max_clients_in_flight,
-      address=request.runtime.ray_address,
-    )
+    with as_user_errors(RuntimeError):  # no GPU, no cluster, no worker
+      set_execution_context(
+        request.runtime.name,
+        devices=request.runtime.devices,
+        max_clients_in_flight=request.runtime.max_clients_in_flight,
+        address=request.runtime.ray_address,
+      )
     task = build.load_task(request)
     config = run_config.resolve(request, task)
     experiment = build.build_experiment(config, task)
-    print(_derived_words(config), end="")
     folder = RunFolder.open(config.output.root, config.as_json(), restart=config.output.restart)
+  print(_derived_words(config), end="")
   with contextlib.closing(folder), as_user_errors(OSError, DataError):
     return _run_in(folder, experiment)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 import tasks
+from tasks.data import folders
 from tasks.task import Task
 from tff_momentum.runtime import DataReference, source
 
@@ -27,8 +28,10 @@ def by_reference(task: Task, name: str, seed: int, options: Mapping[str, object]
     options: the options that it was loaded with.
   """
   options = dict(options)
-  if "data_dir" in options:  # other processes may have another working directory
-    options["data_dir"] = os.path.abspath(str(options["data_dir"]))
+  # Other processes may have another working directory and other environment variables.
+  folder = options.get("data_dir") or os.environ.get(folders.VARIABLE)
+  if folder and "data_dir" in tasks.info(name).options:
+    options["data_dir"] = os.path.abspath(str(folder))
   where = source(
     "experiments.training.remote_data:load", name=name, seed=seed, options=repr(options)
   )

@@ -111,8 +111,8 @@ def download(url: str, path: pathlib.Path, *, what: str, wanted: pathlib.Path) -
   """
   if path.exists():
     return
-  path.parent.mkdir(parents=True, exist_ok=True)
   part = path.with_name(path.name + ".download")
+  address = url if path == wanted else f"{url} (unpacked)"
   while True:
     before = _size(part)
     try:
@@ -121,11 +121,11 @@ def download(url: str, path: pathlib.Path, *, what: str, wanted: pathlib.Path) -
         break
       reason = f"received {_size(part):,} of {total:,} bytes; run again to resume"
     except urllib.error.HTTPError as error:
-      raise missing(what, wanted, f"the server answered {error.code}") from error
+      raise missing(what, wanted, f"the server answered {error.code}", address) from error
     except (OSError, http.client.HTTPException) as error:
       reason = str(getattr(error, "reason", error))
     if _size(part) <= before:
-      raise missing(what, wanted, reason)
+      raise missing(what, wanted, reason, address)
   os.replace(part, path)
 
 
@@ -147,6 +147,7 @@ def _download_rest(url: str, part: pathlib.Path, what: str) -> int | None:
       have = 0
     length = response.headers.get("Content-Length")
     total = have + int(length) if length else None
+    part.parent.mkdir(parents=True, exist_ok=True)  # only now, so that a failure leaves no folder
     with (
       open(part, "ab" if have else "wb") as file,
       tqdm.tqdm(total=total, initial=have, unit="B", unit_scale=True, desc=what) as bar,

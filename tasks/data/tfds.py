@@ -44,14 +44,16 @@ def builder(name: str, root: pathlib.Path) -> tfds.core.DatasetBuilder:
       f"There is no TFDS data set {name!r}: expected a name such as mnist, cifar10 or svhn_cropped."
     ) from error
   if not made.info.splits:
+    page = f"https://www.tensorflow.org/datasets/catalog/{name.partition('/')[0]}"
+    address = f"TFDS (`tfds.load({name!r}, data_dir=...)`; {page})"
     reason = downloads.offline()
     if reason:  # TFDS itself would keep trying for minutes
-      raise missing(f"TFDS's {name}", folder / name, reason)
+      raise missing(f"TFDS's {name}", folder / name, reason, address)
     try:
       made.download_and_prepare()
     except Exception as error:  # TFDS's downloaders raise many types
       reason = " ".join(str(error).split())[:80] or type(error).__name__
-      raise missing(f"TFDS's {name}", folder / name, reason) from error
+      raise missing(f"TFDS's {name}", folder / name, reason, address) from error
   return made
 
 

@@ -140,7 +140,7 @@ def test_the_best_run_of_the_grid_is_chosen_and_the_end_of_a_grid_is_reported(tm
 
 @pytest.mark.parametrize(
   ("arguments", "said"),
-  [(["taw"], "did you mean tau"), (["--jobs=0"], "--jobs must be at least 1")],
+  [(["taw"], "did you mean tau"), (["--all", "--jobs=0"], "--jobs must be at least 1")],
 )
 def test_invalid_arguments_exit_with_one_sentence(arguments, said):
   done = subprocess.run(

@@ -44,7 +44,7 @@ def test_fetch_of_what_is_there_does_nothing(cache, capsys):
   [
     (["verify", "shakespeare"], "is not at"),
     (["verify", "stackoverflow"], "is not a SQLite file"),
-    (["describe", "digit"], "There is no task 'digit'"),
+    (["describe", "digit"], "there is no task 'digit' (did you mean digits"),
   ],
 )
 def test_what_is_wrong_is_told_in_a_sentence(cache, capsys, arguments, told):

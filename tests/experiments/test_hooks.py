@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pytest
 
+from experiments.cli import interrupts
 from experiments.training.hooks.best_model import BestModel
 from experiments.training.hooks.divergence import StopOnDivergence
 from experiments.training.hooks.interruption import StopOnSignal
@@ -56,8 +57,11 @@ def test_divergence_stops_training():
   assert (last.number, hook.diverged) == (1, True)
 
 
-def test_a_signal_stops_training_after_the_round_and_a_second_one_at_once(capfd):
-  def interrupted(times):
+def test_a_signal_stops_training_after_the_round_and_only_a_third_one_at_once(capfd, monkeypatch):
+  clock = iter(range(100))
+
+  def interrupted(times, seconds=2):
+    monkeypatch.setattr(interrupts.time, "monotonic", lambda: seconds * next(clock))
     for t in range(5):
       for _ in range(times if t == 2 else 0):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -66,8 +70,18 @@ def test_a_signal_stops_training_after_the_round_and_a_second_one_at_once(capfd)
   before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
   assert train(interrupted(1), [StopOnSignal()]).number == 2
   assert "Stopping after this round" in capfd.readouterr().err
-  with pytest.raises(KeyboardInterrupt):
-    train(interrupted(2), [StopOnSignal()])
+  assert train(interrupted(2), [StopOnSignal()]).number == 2
+  assert "a third interrupt stops immediately" in capfd.readouterr().err
+  # GNU timeout signals twice within milliseconds: that is one interrupt.
+  assert train(interrupted(9, seconds=0.01), [StopOnSignal()]).number == 2
+  assert capfd.readouterr().err.count("\n") == 2
+
+  def leave(code):
+    raise SystemExit(code)
+
+  monkeypatch.setattr(os, "_exit", leave)
+  with pytest.raises(SystemExit, match="130"):
+    train(interrupted(3), [StopOnSignal()])
   assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
 

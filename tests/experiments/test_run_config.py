@@ -158,7 +158,9 @@ def test_values_are_checked_before_any_data_is_loaded():
   build.check_values("fedavgm", {"beta": 0.5})
 
 
-def test_options_of_the_task_keep_their_types():
+def test_options_of_the_task_keep_their_types(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / "2024").mkdir()
   found = request(
     "--task=stackoverflow", "--algo=fedavg", "--data_dir=2024", "--task_set=vocabulary_size=9"
   )

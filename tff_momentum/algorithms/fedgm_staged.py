@@ -69,7 +69,12 @@ def stage_schedules(stages: Sequence[MomentumStage] | str) -> tuple[Schedule, Sc
     ValueError: the stages are malformed, or break the order of eq. 3.
   """
   if isinstance(stages, str):
-    stages = call_syntax.evaluate("stages", stages, {"stages_from": stages_from})
+    stages = call_syntax.evaluate(
+      "stages",
+      stages,
+      {"stages_from": stages_from},
+      literal="a list of (rounds, eta, beta, nu)",
+    )
   try:
     stages = [MomentumStage(*stage) for stage in stages]
   except TypeError:

@@ -116,7 +116,7 @@ def fedsgd(
 
 def _parse(optimizer: Optimizer | Mvr | str) -> Optimizer | Mvr:
   if isinstance(optimizer, str):
-    return call_syntax.evaluate("optimizer", optimizer, {**OPTIMIZERS, "mvr": mvr})
+    return call_syntax.evaluate("optimizer", optimizer, {**OPTIMIZERS, "mvr": mvr}, literal="")
   return optimizer if isinstance(optimizer, Mvr) else as_optimizer(optimizer)
 
 

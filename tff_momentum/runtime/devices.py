@@ -13,6 +13,8 @@ from absl import logging
 from tensorflow.python.eager import context as eager_context
 
 _TASK = "/job:localhost/replica:0/task:0"
+# What the text `devices` may be; the group is the number of logical CPU devices.
+DEVICES = r"auto|gpu|cpu(?::([1-9]\d*))?"
 HOST = _TASK + "/device:CPU:0"
 
 
@@ -86,16 +88,19 @@ def find_devices(devices: str | list[str]) -> list[str]:
     if not devices or not known.issuperset(devices):
       raise ValueError(f"Expected devices among {sorted(known)}, found {list(devices)}.")
     return [_TASK + name for name in devices]
-  match = re.fullmatch(r"(auto|gpu|cpu(?::(\d+))?)", devices)
+  match = re.fullmatch(DEVICES, devices)
   if not match:
     raise ValueError(
-      f'Expected devices to be "auto", "gpu", "cpu", "cpu:N" or a list of names, found {devices!r}.'
+      'Expected devices to be "auto", "gpu", "cpu", "cpu:N" with N at least 1, or a list of names; '
+      f"found {devices!r}."
     )
-  if match.group(2):
-    return _split_cpu(int(match.group(2)))
+  if match.group(1):
+    return _split_cpu(int(match.group(1)))
   gpus = [] if devices == "cpu" else tf.config.list_physical_devices("GPU")
   if devices == "gpu" and not gpus:
-    raise RuntimeError('Expected at least one GPU, found none; use devices="cpu".')
+    raise RuntimeError(
+      'Expected at least one GPU for devices "gpu"; found none. Use "cpu" or "auto".'
+    )
   if gpus and not eager_context.context()._initialized:
     for gpu in gpus:
       tf.config.experimental.set_memory_growth(gpu, True)

@@ -14,6 +14,7 @@ from absl import logging
 
 from tff_momentum.runtime.devices import available_cores
 from tff_momentum.runtime.ray import actor as ray_actor
+from tff_momentum.runtime.ray import address as address_lib
 
 _LOOPBACK = "127.0.0.1"
 # Waits for the end of a pipe, which this process holds open, and kills the processes in its arguments.
@@ -51,14 +52,15 @@ class Connection:
           "can connect can run code in it. Use it only in a network that you trust.", address,
         )  # fmt: skip
       options.update(address=address)
+      address_lib.check_listening(address)
     try:
       with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about later versions of Ray
         ray.init(**options)
     except (ConnectionError, ValueError) as error:
       raise ConnectionError(
-        f"Expected a Ray cluster at {address!r}, found none ({error}); start one with `ray start "
-        "--head`, or omit the address to run on this machine only."
+        f"Expected a Ray cluster at {address!r}; found none ({' '.join(str(error).split())}). Start one "
+        "with `ray start --head`, or omit the address to run on this machine only."
       ) from error
     self.close = weakref.finalize(self, ray.shutdown)
 
