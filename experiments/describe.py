@@ -8,6 +8,7 @@ python experiments/describe.py --table           # the table of all algorithms i
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 # This folder's own modules must not be taken for libraries of the same name.
 if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
@@ -15,7 +16,10 @@ if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import tasks
-from tff_momentum import describe
+from tff_momentum import describe, user_code
+
+if TYPE_CHECKING:
+  from tasks.task import Task
 
 
 def main(argv: Sequence[str]) -> int:
@@ -34,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
   )
   try:
     arguments = parser.parse_args(argv)
-    if arguments.task not in tasks.TASKS:
+    if arguments.task not in tasks.TASKS and not user_code.is_user_code(arguments.task):
       known = ", ".join(sorted(tasks.TASKS))
       raise describe.DescribeError(
         f"expected the name of a task; found {arguments.task!r}. There are {known}."
@@ -45,9 +49,7 @@ def main(argv: Sequence[str]) -> int:
       return 0
     describe.check_algorithm(arguments.algorithm)
     given = describe.hyperparameters(arguments.algorithm, arguments.set)
-    # Only the model counts here, and every task has the same one for synthetic data.
-    options = {"data": "synthetic"} if "data" in tasks.info(arguments.task).options else {}
-    task = tasks.loader(arguments.task)(seed=1, **options)
+    task = _load(arguments.task)
     cohort = min(task.defaults.clients_per_round, len(task.clients))
     examples = {
       **describe.EXAMPLES,
@@ -62,6 +64,15 @@ def main(argv: Sequence[str]) -> int:
     print(f"describe: {error}", file=sys.stderr)
     return 2
   return 0
+
+
+def _load(name: str) -> "Task":
+  """Loads the task for the sake of its model, which all our tasks have for synthetic data too."""
+  try:
+    options = {} if user_code.is_user_code(name) else tasks.info(name).synthetic_options
+    return tasks.load(name, seed=1, **options)
+  except (ValueError, OSError) as error:
+    raise describe.DescribeError(str(error)) from error
 
 
 if __name__ == "__main__":

@@ -87,12 +87,12 @@ def curves(arguments: argparse.Namespace):
 
 def drift_surface(arguments: argparse.Namespace):
   """Trains the algorithms on two quadratic clients and draws their paths."""
+  from experiments.cli import names
   from tff_momentum import validation
-  from tff_momentum.registry import ALGORITHMS
 
-  names = arguments.algorithms or DRIFT_ALGORITHMS
-  for name in names:
-    errors.check_name("--algo", name, ALGORITHMS, see="run.py --list")
+  chosen = arguments.algorithms or DRIFT_ALGORITHMS
+  for name in chosen:
+    names.check_algo(name, see="run.py --list")
   for flag in ("rounds", "steps"):
     validation.integer(f"--{flag}", getattr(arguments, flag), at_least=1)
   validation.number("--client_learning_rate", arguments.client_learning_rate, above=0)
@@ -103,7 +103,7 @@ def drift_surface(arguments: argparse.Namespace):
   set_execution_context("inprocess")
   rate, steps, rounds = arguments.client_learning_rate, arguments.steps, arguments.rounds
   return drift_surface.draw(
-    {name: drift_surface.train(name, rate, steps, rounds) for name in names}
+    {name: drift_surface.train(name, rate, steps, rounds) for name in chosen}
   )
 
 

@@ -8,15 +8,19 @@ does not wait for TensorFlow. A task's own module is imported when the task is l
     task = tasks.load("digits", seed=1, alpha=0.1)
 """
 
+import dataclasses
 import functools
 import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tff_momentum import user_code
+from tff_momentum.registry import REQUIRED, Default
+
 if TYPE_CHECKING:
   from tasks.task import Task
 
-Option = str | int | float | bool | None
+Option = str | int | float | bool | None | Default
 TFDS_PREFIX = "tfds:"
 
 
@@ -26,7 +30,7 @@ class TaskInfo(NamedTuple):
   Attributes:
     module: the module that defines the task's `load(*, seed, ...)`.
     summary: one line about the data and the clients.
-    options: the keyword arguments of `load` other than `seed`, with their defaults.
+    options: the keyword arguments of `load` other than `seed`, with their defaults or `REQUIRED`.
     takes_name: whether `load` serves several tasks and takes the task's name as its first argument.
   """
 
@@ -256,22 +260,27 @@ _TFDS_TASK = TaskInfo(
 
 
 def info(name: str) -> TaskInfo:
-  """Looks up a task without importing it.
+  """Looks up a task without importing it; only a task of the user's own is imported.
 
   Args:
-    name: a key of `TASKS`, or `tfds:NAME`.
+    name: a key of `TASKS`, `tfds:NAME`, or `package.module:load` for a task of the user's own, whose
+      signature gives the options.
 
   Returns:
     The task's module, summary and options.
 
   Raises:
-    ValueError: no task has this name.
+    ValueError: no task has this name, or the user's function cannot be used.
 
   >>> info("digits").options["alpha"]
   0.5
   """
   if name.startswith(TFDS_PREFIX):
     return _TFDS_TASK
+  if user_code.is_user_code(name):
+    options = user_code.parameters(name, REQUIRED, needed=["seed"])
+    del options["seed"]
+    return TaskInfo(name.partition(":")[0], user_code.summary(name), options)
   if name not in TASKS:
     raise ValueError(f"There is no task {name!r}: expected one of {', '.join(TASKS)}.")
   return TASKS[name]
@@ -281,12 +290,14 @@ def loader(name: str) -> "Callable[..., Task]":
   """Imports a task's module and returns its `load(*, seed, **options)`.
 
   Args:
-    name: a key of `TASKS`, or `tfds:NAME`.
+    name: as for `info`.
 
   Raises:
-    ValueError: no task has this name.
+    ValueError: no task has this name, or the user's function cannot be used.
   """
   found = info(name)
+  if user_code.is_user_code(name):
+    return functools.partial(_load_user_task, name, found.options)
   function = importlib.import_module(found.module).load
   return functools.partial(function, name) if found.takes_name else function
 
@@ -295,7 +306,7 @@ def load(name: str, *, seed: int, **options: Any) -> "Task":
   """Loads a task.
 
   Args:
-    name: a key of `TASKS`, or `tfds:NAME`.
+    name: as for `info`.
     seed: seed of the split, the initial weights and the synthetic data.
     **options: overrides of the defaults in `info(name).options`.
 
@@ -316,3 +327,13 @@ def load(name: str, *, seed: int, **options: Any) -> "Task":
         f"The task {name} has no option {option!r}: expected one of {', '.join(known)}."
       )
   return loader(name)(seed=seed, **options)
+
+
+def _load_user_task(
+  name: str, defaults: Mapping[str, Option], *, seed: int, **options: Any
+) -> "Task":
+  """Calls the user's function; its options, as resolved, become part of the task's details."""
+  from tasks.task import Task
+
+  task = user_code.call(name, {"seed": seed, **options}, Task, "a tasks.task.Task")
+  return dataclasses.replace(task, details={**defaults, **options, **task.details})

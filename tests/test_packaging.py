@@ -2,12 +2,15 @@
 
 import ast
 import importlib
+import importlib.metadata
 import subprocess
 import sys
 import tomllib
 import types
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import tff_momentum as tfm
 from tests import ROOT
@@ -68,11 +71,58 @@ def test_both_ways_to_install_pin_the_same_versions():
   assert project()["tool"]["uv"]["constraint-dependencies"] == locked()
 
 
+def requirements(texts):
+  """The version ranges by package name."""
+  parsed = [Requirement(text.split(";")[0]) for text in texts]
+  return {canonicalize_name(found.name): found.specifier for found in parsed}
+
+
 def test_every_dependency_is_pinned():
-  groups = project()["project"]["optional-dependencies"]
-  direct = [*project()["project"]["dependencies"], *groups["cluster"], *groups["dev"]]
-  assert set(direct) <= set(locked())
-  assert all("==" in pin for pin in [*locked(), *groups["gpu"]])
+  extras = project()["project"]["optional-dependencies"]
+  tff = project()["dependency-groups"]["tff"]
+  direct = [*project()["project"]["dependencies"], *extras["cluster"], *extras["dev"], *tff]
+  pinned = dict(pin.split("==") for pin in locked())
+  for name, allowed in requirements(direct).items():
+    assert pinned[name] in allowed, name
+  assert {*extras["cluster"], *extras["dev"], *tff} <= set(locked())
+  assert all("==" in pin for pin in [*locked(), *extras["gpu"]])
+
+
+def test_the_wheel_requires_what_tff_requires_but_not_tff():
+  """So one line, `pip install --no-deps tensorflow-federated==0.87.0`, completes it."""
+  ours = requirements(project()["project"]["dependencies"])
+  theirs = requirements(importlib.metadata.requires("tensorflow-federated"))
+  assert "tensorflow-federated" not in ours
+  assert theirs.keys() <= ours.keys()
+  others = {name for name in theirs if not _is_within(ours[name], theirs[name])}
+  assert others == {"jax", "jaxlib", "typing-extensions"}
+
+
+def _is_within(ours, theirs):
+  """Whether the ranges have the same bounds; our pins need only lie in theirs."""
+  pins = [bound.version for bound in ours if bound.operator == "==" and "*" not in bound.version]
+  return pins[0] in theirs if pins else _bounds(ours) == _bounds(theirs)
+
+
+def _bounds(specifier):
+  """Whether each of many versions is allowed; `==1.*` and `>=1,<2` are the same."""
+  minors = [f"{major}.{minor}" for major in range(30) for minor in range(100)]
+  return [version for version in minors if specifier.contains(version)]
+
+
+def test_a_missing_tff_is_installed_by_one_line(tmp_path):
+  """The wheel cannot require TFF; its first import says what to do."""
+  hide = (
+    "import importlib.metadata as m; old = m.version\n"
+    "def version(name):\n"
+    "  if name == 'tensorflow-federated': raise m.PackageNotFoundError(name)\n"
+    "  return old(name)\n"
+    "m.version = version\nimport tff_momentum"
+  )
+  result = run_python(hide)
+  assert result.returncode != 0
+  assert "needs tensorflow-federated 0.87.0; found none" in result.stderr
+  assert "pip install --no-deps tensorflow-federated==0.87.0" in result.stderr
 
 
 def test_another_tff_is_refused_by_name(tmp_path):
@@ -85,7 +135,7 @@ def test_another_tff_is_refused_by_name(tmp_path):
   result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
   assert result.returncode != 0
   assert "needs tensorflow-federated 0.87.0; found 0.60.0" in result.stderr
-  assert "requirements.lock" in result.stderr
+  assert "pip install --no-deps tensorflow-federated==0.87.0" in result.stderr
 
 
 def test_importing_the_package_does_not_import_tensorflow():

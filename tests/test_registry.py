@@ -49,7 +49,7 @@ def test_papers_have_links_and_no_two_the_same():
 
 def test_every_algorithm_has_one_builder_that_the_package_exports():
   assert list(algorithms.BUILDERS) == list(ALGORITHMS)
-  assert set(algorithms.__all__) == {"ALGORITHMS", "BUILDERS", "builder", *ALGORITHMS}
+  assert set(algorithms.__all__) == {"ALGORITHMS", "BUILDERS", "build", "builder", *ALGORITHMS}
   for name, builder in algorithms.BUILDERS.items():
     assert getattr(algorithms, name) is builder
 

@@ -117,8 +117,8 @@ def _check_tff_version() -> None:
     found = "none"
   if found != TFF_VERSION:
     raise ImportError(
-      f"tff_momentum needs tensorflow-federated {TFF_VERSION}; found {found}. Install the pinned versions "
-      "with `pip install --no-deps -r requirements.lock` or with `uv sync`."
+      f"tff_momentum needs tensorflow-federated {TFF_VERSION}; found {found}. Install it with `pip install "
+      f"--no-deps tensorflow-federated=={TFF_VERSION}`; everything that it needs comes with tff_momentum."
     )
 
 

@@ -15,6 +15,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tff_momentum import registry, user_code
 from tff_momentum.papers import PAPERS
 from tff_momentum.registry import ALGORITHMS, REQUIRED
 
@@ -79,6 +80,12 @@ def check_algorithm(name: str | None) -> None:
   known = ", ".join(ALGORITHMS)
   if name is None:
     raise DescribeError(f"expected the name of an algorithm; found none. There are {known}.")
+  if user_code.is_user_code(name):
+    try:
+      registry.info(name)
+    except user_code.UserCodeError as error:
+      raise DescribeError(str(error)) from error
+    return
   if name not in ALGORITHMS:
     hint = _suggestions(name, ALGORITHMS) or f" There are {known}."
     raise DescribeError(f"expected the name of an algorithm; found {name!r}.{hint}")
@@ -90,7 +97,7 @@ def hyperparameters(algorithm: str, assignments: Iterable[str]) -> dict[str, Any
   Raises:
     DescribeError: if a text has another form, or the algorithm has no such hyperparameter.
   """
-  known, given = ALGORITHMS[algorithm].hyperparameters, {}
+  known, given = registry.info(algorithm).hyperparameters, {}
   for text in assignments:
     name, equals, value = text.partition("=")
     if not equals or not value:
@@ -112,7 +119,7 @@ def describe(
   """Describes an algorithm on a model.
 
   Args:
-    algorithm: a key of `ALGORITHMS`.
+    algorithm: a key of `ALGORITHMS`, or `package.module:builder` for one of the user's own.
     given: the hyperparameters that replace defaults.
     model: the model that gives the sizes.
     model_name: what to call it.
@@ -121,15 +128,10 @@ def describe(
   Raises:
     DescribeError: if a hyperparameter has an invalid value.
   """
-  info = ALGORITHMS[algorithm]
-  paper = PAPERS[info.paper]
+  info = registry.info(algorithm)
   process = build(algorithm, given, model, examples)
-  reference = f"{paper.authors}: {paper.title}. {paper.venue} {paper.year}. {paper.link}".strip()
   lines = [
-    f"{algorithm} ({info.source})",
-    *textwrap.wrap(reference, WIDTH, initial_indent="  ", subsequent_indent="  "),
-    "",
-    f"rule  {info.rule}",
+    *_title_lines(algorithm, info),
     "",
     "hyperparameters",
     *_hyperparameter_lines(info.hyperparameters, given, examples),
@@ -184,13 +186,13 @@ def build(
   from tff_momentum import algorithms
   from tff_momentum.processes.process import build_process
 
-  known = ALGORITHMS[algorithm].hyperparameters
+  known = registry.info(algorithm).hyperparameters
   chosen = {**{name: value for name, value in examples.items() if name in known}, **given}
   missing = [name for name in known if known[name] is REQUIRED and name not in chosen]
   if missing:
     raise DescribeError(f"{algorithm} needs --set {missing[0]}=..., which has no default.")
   try:
-    built = algorithms.builder(algorithm)(**chosen)
+    built = algorithms.build(algorithm, chosen)
   except (ValueError, OSError) as error:
     raise DescribeError(str(error)) from error
   return build_process(built, model)
@@ -211,6 +213,20 @@ def linear_model() -> "Model":
     batch_spec=(tf.TensorSpec([None, 784]), tf.TensorSpec([None], tf.int32)),
     penultimate="features",
   )
+
+
+def _title_lines(algorithm: str, info: registry.AlgorithmInfo) -> list[str]:
+  """The paper and the rule; for an algorithm of the user's own, the first line of its docstring."""
+  if user_code.is_user_code(algorithm):
+    return [algorithm, *([f"  {info.rule}"] if info.rule else [])]
+  paper = PAPERS[info.paper]
+  reference = f"{paper.authors}: {paper.title}. {paper.venue} {paper.year}. {paper.link}".strip()
+  return [
+    f"{algorithm} ({info.source})",
+    *textwrap.wrap(reference, WIDTH, initial_indent="  ", subsequent_indent="  "),
+    "",
+    f"rule  {info.rule}",
+  ]
 
 
 def _hyperparameter_lines(

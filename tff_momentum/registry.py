@@ -15,6 +15,8 @@ import dataclasses
 import enum
 from typing import Any
 
+from tff_momentum import user_code
+
 
 class Default(enum.Enum):
   """What stands in the place of a default value."""
@@ -314,3 +316,29 @@ ALGORITHMS: dict[str, AlgorithmInfo] = {
     asynchronous=True,
   ),
 }
+
+
+def info(name: str) -> AlgorithmInfo:
+  """Looks up an algorithm.
+
+  Args:
+    name: a key of `ALGORITHMS`, or `package.module:builder` for a builder of the user's own, whose signature
+      gives the hyperparameters. A builder that takes `max_staleness` is asynchronous.
+
+  Raises:
+    KeyError: no algorithm has this name.
+    tff_momentum.user_code.UserCodeError: the user's builder cannot be found or used.
+
+  >>> info("fedavg").source
+  'McMahan et al. 2017, Alg. 1'
+  """
+  if not user_code.is_user_code(name):
+    return ALGORITHMS[name]
+  hyperparameters = user_code.parameters(name, REQUIRED)
+  return AlgorithmInfo(
+    module=name.partition(":")[0],
+    source=name,
+    rule=user_code.summary(name),
+    hyperparameters=hyperparameters,
+    asynchronous="max_staleness" in hyperparameters,
+  )

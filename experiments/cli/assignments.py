@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 
 import tasks
 from experiments.cli.errors import UserError, unknown_name
-from tff_momentum.registry import ALGORITHMS, REQUIRED
+from tff_momentum import registry
+from tff_momentum.registry import REQUIRED
 
 # Arguments of builders that follow from the task and the cohort; users cannot set them.
 FROM_TASK = ("num_clients", "total_examples", "participation", "max_staleness")
@@ -31,7 +32,7 @@ def read_assignments(flag: str, texts: Iterable[str]) -> dict[str, str]:
 
 def settable(algo: str) -> dict[str, object]:
   """The hyperparameters of an algorithm that users can set, with their defaults or `REQUIRED`."""
-  known = ALGORITHMS[algo].hyperparameters
+  known = registry.info(algo).hyperparameters
   return {name: default for name, default in known.items() if name not in FROM_TASK}
 
 
@@ -70,6 +71,9 @@ def task_options(
   for name in (*given, *texts):
     if name not in known:
       raise unknown_name(f"the task {task}", name, known)
+  for name, default in known.items():
+    if default is REQUIRED and name not in (*given, *texts):
+      raise UserError(f"the task {task} needs --task_set {name}=..., which has no default.")
   return {**given, **{name: literal(text) for name, text in texts.items()}}
 
 

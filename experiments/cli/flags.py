@@ -52,8 +52,10 @@ def help_text() -> str:
 
 
 def _define_experiment() -> None:
-  flags.DEFINE_string("task", None, "Name of the task; --list shows all tasks.")
-  flags.DEFINE_string("algo", None, "Name of the algorithm; --list shows all algorithms.")
+  flags.DEFINE_string("task", None, "Name of the task; --list shows all tasks. A task of your own: "
+                      "my_package.my_module:load.")  # fmt: skip
+  flags.DEFINE_string("algo", None, "Name of the algorithm; --list shows all algorithms. One of your own: "
+                      "my_package.my_module:my_builder.")  # fmt: skip
   flags.DEFINE_bool("help", False, "Print all flags and exit.", allow_override=True)
   flags.DEFINE_bool("list", False, "List all tasks and algorithms and exit.")
   flags.DEFINE_string("preset", None, "Flags of a paper's experiment, such as ghbm/table1/...; flags on the "

@@ -66,7 +66,7 @@ def _options(
 ) -> list[str]:
   """Values by name: as a flag where there is one of this name, or else as `--set=name=value`."""
   return [
-    f"--{name}={_text(values[name])}" if name in own else f"--{flag}={name}={_text(values[name])}"
+    f"--{name}={_text(values[name])}" if name in own else f"--{flag}={name}={values[name]}"
     for name in sorted(names)
     if values[name] is not None
   ]

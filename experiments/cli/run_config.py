@@ -13,6 +13,7 @@ from experiments.cli.diagnostics import DiagnosticsOptions
 from experiments.cli.run_request import OutputOptions, RunRequest, RuntimeOptions
 from experiments.cli.uneven_clients import UnevenClients
 from experiments.runs.versions import versions
+from tff_momentum import user_code
 from tff_momentum.default_rates import LocalSgd, default_rates
 from tff_momentum.simulation import distributions
 
@@ -129,14 +130,19 @@ def resolve(request: RunRequest, task: "Task") -> RunConfig:
   rates = default_rates(
     algorithms.builder(request.algo), LocalSgd(defaults.client_learning_rate, steps), given
   )
-  derived = {name: rate for name, rate in rates.items() if name not in request.hyperparameters}
+  # A builder of the user's own may call its rate otherwise, and then states it itself.
+  derived = {
+    name: rate
+    for name, rate in rates.items()
+    if name in known and name not in request.hyperparameters
+  }
   uneven = uneven_clients.with_think_time(
     request.uneven, steps, len(task.clients), clients_per_round
   )
   return RunConfig(
     task=request.task,
     algo=request.algo,
-    experiment_name=request.experiment_name or f"{request.task}_{request.algo}_{request.seed}",
+    experiment_name=request.experiment_name or default_name(request),
     preset=request.preset,
     scale=request.scale,
     seed=request.seed,
@@ -162,6 +168,12 @@ def resolve(request: RunRequest, task: "Task") -> RunConfig:
     output=request.output,
     derived=tuple(derived),
   )
+
+
+def default_name(request: RunRequest) -> str:
+  """The name of the run's folder if none is given."""
+  task, algo = user_code.plain_name(request.task), user_code.plain_name(request.algo)
+  return f"{task}_{algo}_{request.seed}"
 
 
 def _usual_steps(request: RunRequest, task: "Task", epochs: int, batch_size: int) -> float:

@@ -10,14 +10,12 @@ from collections.abc import Mapping
 
 from absl import flags
 
-import tasks
-from experiments.cli import assignments, diagnostics, scale, uneven_clients
+from experiments.cli import assignments, diagnostics, names, scale, uneven_clients
 from experiments.cli.diagnostics import DiagnosticsOptions
-from experiments.cli.errors import UserError, as_user_errors, check_name
+from experiments.cli.errors import UserError, as_user_errors
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 from experiments.cli.uneven_clients import UnevenClients
 from tasks.data import folders
-from tff_momentum.registry import ALGORITHMS
 from tff_momentum.runtime.ray.address import check_listening
 
 
@@ -94,8 +92,8 @@ class RunRequest:
 
 def from_flags(given: flags.FlagValues) -> RunRequest:
   """Reads the parsed flags; raises `UserError` for unknown names and values that do not fit together."""
-  check_name("--task", given.task, tasks.TASKS, prefixes=(tasks.TFDS_PREFIX,))
-  check_name("--algo", given.algo, ALGORITHMS)
+  names.check_task(given.task)
+  names.check_algo(given.algo)
   sets = assignments.read_assignments("set", given["set"].value)
   task_sets = assignments.read_assignments("task_set", given.task_set)
   if given.client_steps_per_round and given.client_epochs_per_round:

@@ -5,8 +5,7 @@ import dataclasses
 from absl import flags
 
 from experiments.cli.errors import UserError, as_user_errors
-from tff_momentum import validation
-from tff_momentum.registry import ALGORITHMS
+from tff_momentum import registry, validation
 from tff_momentum.simulation import distributions
 
 PATTERNS = ("uniform", "cyclic", "availability", "proportional", "same")
@@ -77,7 +76,7 @@ def from_flags(given: flags.FlagValues) -> UnevenClients:
     client_steps_law=given.client_steps_law,
     client_speed=given.client_speed,
   )
-  by_default = ALGORITHMS[given.algo].asynchronous
+  by_default = registry.info(given.algo).asynchronous
   asynchronous = by_default if found.asynchronous is None else found.asynchronous
   _check_mode(found, asynchronous)
   with as_user_errors(ValueError):

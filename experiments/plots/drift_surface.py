@@ -9,11 +9,10 @@ import tensorflow as tf
 from experiments.reports import palette
 from experiments.reports.figures import RC, plt
 from tasks.quadratic import quadratic_model
-from tff_momentum import algorithms
+from tff_momentum import algorithms, registry
 from tff_momentum.client import LocalWork
 from tff_momentum.diagnostics.drift import ClientDrift
 from tff_momentum.processes.process import ClientInput, build_process
-from tff_momentum.registry import ALGORITHMS
 
 # One row per client: its curvature along the two axes, and its optimum.
 CURVATURE = np.array([[3.0, 0.3], [0.3, 1.5]])
@@ -34,10 +33,10 @@ class Paths(NamedTuple):
 
 def train(name: str, rate: float, steps: int, rounds: int) -> Paths:
   """Trains an algorithm with both clients in every round."""
-  known = ALGORITHMS[name].hyperparameters
+  known = registry.info(name).hyperparameters
   arguments = {**ARGUMENTS, "client_learning_rate": rate}
-  algorithm = algorithms.builder(name)(
-    **{key: value for key, value in arguments.items() if key in known}
+  algorithm = algorithms.build(
+    name, {key: value for key, value in arguments.items() if key in known}
   )
   model = quadratic_model(OPTIMUM, START)
   process = build_process(algorithm, model, work=LocalWork(steps=steps))

@@ -11,10 +11,12 @@ import pathlib
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUN = ROOT / "experiments" / "run.py"
+SAFE_PATH = "PYTHONSAFEPATH"  # keeps the working directory from the head of Python's path
 IMPORTED = [
   "experiments.training.experiment",
   "experiments.sweeps.forked_runs",
@@ -66,6 +68,12 @@ def _server() -> ForkServerContext:
   if str(ROOT) not in path.split(os.pathsep):  # the fork server does not inherit sys.path
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), path]).rstrip(os.pathsep)
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+  # Without it, a module in the working directory that has the name of one of ours would take its place.
+  os.environ[SAFE_PATH] = "1"
+  try:
+    forkserver.ensure_running()
+  finally:
+    del os.environ[SAFE_PATH]
   return context
 
 
@@ -74,6 +82,7 @@ def _run(flags: Sequence[str], log: str, environment: Mapping[str, str]) -> None
   from experiments import run
   from experiments.sweeps import local_pool
 
+  os.environ.pop(SAFE_PATH, None)
   os.setsid()
   local_pool.end_with_parent(os.getppid())
   signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -92,6 +92,11 @@ def run_job(job: PoolJob, folder: str, threads: int) -> int:
     local_pool.signal_group(process, signal.SIGKILL)
 
 
+def _python_path() -> str:
+  """The search path of the runs: this repository, then that of the sweep."""
+  return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+
+
 def _connect(address: str) -> Any:
   try:
     import ray
@@ -106,7 +111,7 @@ def _connect(address: str) -> Any:
     ray.init(
       address=address,  # with None, Ray would look for the last cluster started, and wait if it is gone
       log_to_driver=False,
-      runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}},
+      runtime_env={"env_vars": {"PYTHONPATH": _python_path()}},
       **own,
     )
   except (ConnectionError, ValueError, RuntimeError) as error:

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 
 from absl import flags
 
-import tasks
-from experiments.cli import errors, presets
 from experiments.cli import flags as cli_flags
+from experiments.cli import names, presets
 from experiments.cli.errors import UserError
 from experiments.runs import final_value
 from experiments.sweeps import grids, local_pool
 from experiments.sweeps.grids import Grid
 from experiments.sweeps.search_space import SearchSpace
-from tff_momentum.registry import ALGORITHMS
+from tff_momentum.user_code import plain_name
 
 FLAGS = flags.FLAGS
+LISTING = "run.py --list"  # shows the names of tasks and algorithms
 # Flags of run.py that a sweep interprets itself or sets for each run.
 OWN = ("task", "algo", "set", "seed", "root_output_dir", "experiment_name", "quiet", "list", "help",
        "preset")  # fmt: skip
@@ -125,15 +125,22 @@ def from_flags() -> SweepConfig:
 
 
 def _from_names(common: Sequence[str]) -> list[SearchSpace]:
-  errors.check_name("--task", FLAGS.task, tasks.TASKS, prefixes=("tfds:",), see="run.py --list")
+  names.check_task(FLAGS.task, see=LISTING)
   if not FLAGS.algo:
     raise UserError("--algo is missing; run.py --list shows all algorithms.")
   if len(set(FLAGS.algo)) < len(FLAGS.algo):
     raise UserError(f"--algo repeats an algorithm: {', '.join(FLAGS.algo)}; give each once.")
   for algo in FLAGS.algo:
-    errors.check_name("--algo", algo, ALGORITHMS, see="run.py --list")
+    names.check_algo(algo, see=LISTING)
   return [
-    SearchSpace(algo, FLAGS.task, algo, (f"--task={FLAGS.task}", f"--algo={algo}", *common), (), ())
+    SearchSpace(
+      plain_name(algo),
+      FLAGS.task,
+      algo,
+      (f"--task={FLAGS.task}", f"--algo={algo}", *common),
+      (),
+      (),
+    )
     for algo in FLAGS.algo
   ]
 
@@ -149,8 +156,8 @@ def _from_presets(common: Sequence[str]) -> list[SearchSpace]:
     task, algo = given.get("task"), given.get("algo")
     if (FLAGS.algo and algo not in FLAGS.algo) or (FLAGS.task and task != FLAGS.task):
       continue
-    errors.check_name("--task", task, tasks.TASKS, prefixes=("tfds:",))
-    errors.check_name("--algo", algo, ALGORITHMS)
+    names.check_task(task, see=LISTING)
+    names.check_algo(algo, see=LISTING)
     searched = (grids.read(text, flag=f"{name}.flags, grid:") for text in preset.grids)
     space = SearchSpace(
       name.replace("/", "."), str(task), str(algo), tuple(fixed), (), tuple(preset.seeds)

@@ -11,12 +11,11 @@ from experiments.cli.run_config import RunConfig
 from experiments.cli.run_request import RunRequest
 from experiments.training import eval_subset, participation, remote_data
 from tasks.task import Task
-from tff_momentum import algorithms, wire_bytes
+from tff_momentum import algorithms, registry, wire_bytes
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.client import LocalWork
 from tff_momentum.diagnostics.measure import Measure
 from tff_momentum.processes.process import FederatedProcess, build_process
-from tff_momentum.registry import ALGORITHMS
 from tff_momentum.simulation import loop
 from tff_momentum.simulation.client_store import ClientStore, LmdbStore, MemoryStore
 from tff_momentum.simulation.participation import Participation
@@ -46,7 +45,7 @@ def check_values(algo: str, hyperparameters: Mapping[str, object]) -> None:
   Only the builder knows the valid ranges, and it needs to know the task; so this calls it with stand-ins for
   the task and drops what it returns, a record of functions. Nothing is traced.
   """
-  algorithms.builder(algo)(**_arguments(algo, STAND_INS, hyperparameters))
+  algorithms.build(algo, _arguments(algo, STAND_INS, hyperparameters))
 
 
 def check_compression(text: str | None) -> None:
@@ -88,7 +87,7 @@ def build_algorithm(
   }
   if max_staleness is not None:
     facts["max_staleness"] = max_staleness
-  return algorithms.builder(algo)(**_arguments(algo, facts, hyperparameters))
+  return algorithms.build(algo, _arguments(algo, facts, hyperparameters))
 
 
 def client_store(config: RunConfig, process: FederatedProcess, folder: pathlib.Path) -> ClientStore:
@@ -141,5 +140,5 @@ def _arguments(
   algo: str, facts: Mapping[str, object], hyperparameters: Mapping[str, object]
 ) -> dict[str, object]:
   """The builder's arguments: the hyperparameters, and the facts about the task that it asks for."""
-  known = ALGORITHMS[algo].hyperparameters
+  known = registry.info(algo).hyperparameters
   return {**{name: fact for name, fact in facts.items() if name in known}, **hyperparameters}

@@ -10,11 +10,20 @@ import numpy as np
 import tasks
 from tasks.data import folders
 from tasks.task import Task
+from tff_momentum import user_code
 from tff_momentum.runtime import DataReference, source
 
 
-def load(name: str, seed: int, options: str) -> Task:
-  """Loads a task in the process where its clients train; `options` is a dictionary as a Python literal."""
+def load(name: str, seed: int, options: str, folder: str) -> Task:
+  """Loads a task in the process where its clients train.
+
+  Args:
+    name: the task's name.
+    seed: the seed of the run.
+    options: the task's options, a dictionary as a Python literal.
+    folder: the working directory of the run, in which a task of the user's own may be defined.
+  """
+  user_code.add_folder(folder)
   return tasks.load(name, seed=seed, **ast.literal_eval(options))
 
 
@@ -33,7 +42,11 @@ def by_reference(task: Task, name: str, seed: int, options: Mapping[str, object]
   if folder and "data_dir" in tasks.info(name).options:
     options["data_dir"] = os.path.abspath(str(folder))
   where = source(
-    "experiments.training.remote_data:load", name=name, seed=seed, options=repr(options)
+    "experiments.training.remote_data:load",
+    name=name,
+    seed=seed,
+    options=repr(options),
+    folder=os.getcwd(),
   )
 
   def dataset(client: str, client_seed: np.ndarray, batch_size: int) -> DataReference:

@@ -8,8 +8,10 @@ Where a file holds one builder, builder and file share a name; the name then ref
 A new algorithm is one file, its import and its name below, and one record in `tff_momentum.registry`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from tff_momentum import user_code
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.algorithms.adabest import adabest
 from tff_momentum.algorithms.autofedgm import autofedavg, autofedgm, autofedgm_staged
@@ -46,7 +48,7 @@ from tff_momentum.algorithms.scaffold import scaffold
 from tff_momentum.registry import ALGORITHMS
 
 __all__ = [
-  "ALGORITHMS", "BUILDERS", "adabest", "autofedavg", "autofedgm", "autofedgm_staged", "builder",
+  "ALGORITHMS", "BUILDERS", "adabest", "autofedavg", "autofedgm", "autofedgm_staged", "build", "builder",
   "fedadagrad", "fedadam", "fedadc", "fedasgd", "fedavg", "fedavg_glm", "fedavg_lm", "fedavgm",
   "fedcm", "fedcomgate", "feddyn", "fedgbo", "fedglomo", "fedgm", "fedgm_staged", "fedhbm",
   "fedlomo", "fedmax", "fednag", "fedpaq", "fedpaq_glm", "fedpaq_lm", "fedpid", "fedprox",
@@ -103,9 +105,26 @@ def builder(name: str) -> Callable[..., Algorithm]:
   """Returns the builder of the algorithm with this name.
 
   Args:
-    name: a key of `ALGORITHMS`.
+    name: a key of `ALGORITHMS`, or `package.module:builder` for one of the user's own.
 
   Raises:
     KeyError: no algorithm has this name.
+    tff_momentum.user_code.UserCodeError: the user's builder cannot be found.
   """
-  return BUILDERS[name]
+  return user_code.find(name) if user_code.is_user_code(name) else BUILDERS[name]
+
+
+def build(name: str, arguments: Mapping[str, Any]) -> Algorithm:
+  """Builds the algorithm with this name.
+
+  Args:
+    name: as for `builder`.
+    arguments: the builder's keyword arguments.
+
+  Raises:
+    ValueError: the builder refuses a value.
+    tff_momentum.user_code.UserCodeError: the user's builder fails, or returns no `Algorithm`.
+  """
+  if user_code.is_user_code(name):
+    return user_code.call(name, arguments, Algorithm, "a tff_momentum.Algorithm")
+  return BUILDERS[name](**arguments)
