@@ -21,7 +21,6 @@ import sys
 if not __package__:  # run as a script: import from the project's root, not from this folder
   sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-from experiments.cli import errors
 from experiments.cli.errors import OneSentenceParser, UserError
 
 DRIFT_ALGORITHMS = ("fedavg", "fedavgm", "scaffold", "mime")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from absl import flags
 
+import tasks
 from experiments.cli import assignments, diagnostics, names, scale, uneven_clients
 from experiments.cli.diagnostics import DiagnosticsOptions
 from experiments.cli.errors import UserError, as_user_errors
