@@ -1,7 +1,9 @@
 """The columns of metrics.csv: one row per round, an empty cell where a value was not measured.
 
 round                    the round, from 1
-train/..., eval/...      the model's loss and metrics on the cohort's data and on the test data
+train/...                the model's loss and metrics on the cohort's data
+eval/...                 the same on the test data
+validation/...           the same on the data of held-out clients, with `--tune_on=validation`
 bytes/...                sent down to and up from the clients; bytes/total adds up all rounds so far
 clients, clients/...     clients that reported, and those that did not or whose update was not used
 update_norm              the norm of the server's update
@@ -15,8 +17,9 @@ from collections.abc import Sequence
 ROUND = "round"
 TRAIN = "train/"
 EVAL = "eval/"
+VALIDATION = "validation/"
 SECONDS = "seconds/"
-LOSSES = ("train/loss", "eval/loss")
+LOSSES = ("train/loss", "eval/loss", "validation/loss")
 # Clients and rounds that were lost, counted in the round in which they were; a summary adds them up.
 COUNTERS = ("clients/dropped", "clients/late", "clients/stale", "rounds/skipped")
 # Clients that downloaded the model and whose update was not used.
@@ -24,7 +27,11 @@ UNUSED_CLIENTS = ("clients/dropped", "clients/late", "clients/stale")
 
 
 def header(
-  metrics: Sequence[str], measured: Sequence[str] = (), diagnostics: Sequence[str] = ()
+  metrics: Sequence[str],
+  measured: Sequence[str] = (),
+  diagnostics: Sequence[str] = (),
+  *,
+  validation: bool = False,
 ) -> list[str]:
   """All columns of a run, in order.
 
@@ -32,11 +39,14 @@ def header(
     metrics: the names of the model's metrics.
     measured: the columns that the cohorts measure; with them comes the time of the virtual clock.
     diagnostics: the columns of the diagnostics; with them comes their time.
+    validation: whether the model is also evaluated on held-out clients.
   """
+  evaluated = [name for name in metrics if name != "num_examples"]
   return [
     ROUND,
     *(TRAIN + name for name in metrics),
-    *(EVAL + name for name in metrics if name != "num_examples"),
+    *(EVAL + name for name in evaluated),
+    *(VALIDATION + name for name in evaluated if validation),
     *("bytes/down", "bytes/up", "bytes/total", "clients", "clients/non_finite", "update_norm"),
     *measured,
     *diagnostics,

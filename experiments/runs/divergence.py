@@ -7,7 +7,7 @@ from experiments.runs.columns import LOSSES
 
 
 def has_diverged(row: Mapping[str, float | None]) -> bool:
-  """Whether a round's training or test loss is not finite, or none of its clients had a finite update.
+  """Whether one of a round's losses is not finite, or none of its clients had a finite update.
 
   Only the loss counts: a metric such as r² may be undefined on a small cohort whose training is fine.
 

@@ -53,22 +53,33 @@ class RunFolder:
       folder.path.mkdir(parents=True, exist_ok=True)
       folder._take_lock()
       folder._compare(config)
-      text = json.dumps(config, indent=2, default=str) + "\n"
-      write_atomically(folder.path / "config.json", text)
+      folder.write_config(config)
     except OSError as error:
       raise ValueError(
         f"{folder.path} must be a folder that can be written to: {error.strerror}."
       ) from None
     return folder
 
+  def write_config(self, config: Mapping[str, object]) -> None:
+    """Writes config.json."""
+    text = json.dumps(config, indent=2, default=str) + "\n"
+    write_atomically(self.path / "config.json", text)
+
   def start_metrics(self, columns: Sequence[str], rounds: int) -> None:
-    """Opens metrics.csv to append to; raises ValueError if it has fewer rows than should be kept.
+    """Opens metrics.csv to append to, after its first rows; the arguments and errors are `cut_metrics`'s."""
+    self.cut_metrics(columns, rounds)
+    self._columns = columns
+    self._metrics = open(self.path / "metrics.csv", "a", newline="", encoding="utf-8")  # noqa: SIM115
+
+  def cut_metrics(self, columns: Sequence[str], rounds: int) -> None:
+    """Deletes the later rows of metrics.csv; raises ValueError if it has fewer rows than should be kept.
+
+    The summary is deleted first: a folder with a summary is complete, and the summary describes all rows.
 
     Args:
       columns: the file's columns, as `columns.header` returns them.
       rounds: the number of rows to keep, those of the rounds before the checkpoint.
     """
-    self._columns = columns
     path = self.path / "metrics.csv"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
     kept = lines[1 : rounds + 1]
@@ -77,8 +88,16 @@ class RunFolder:
         f"{path} must hold the {rounds} rounds before the checkpoint; found {len(kept)}: restore the file, "
         "or start again with --restart."
       )
+    (self.path / "summary.json").unlink(missing_ok=True)
     write_atomically(path, ",".join(columns) + "\n" + "".join(kept))
-    self._metrics = open(path, "a", newline="", encoding="utf-8")  # noqa: SIM115
+
+  def amend_last_row(self, values: Mapping[str, float]) -> None:
+    """Adds values to the last row of metrics.csv."""
+    path = self.path / "metrics.csv"
+    *lines, last = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    names, cells = csv.reader([lines[0], last])
+    amended = {**dict(zip(names, cells, strict=True)), **values}
+    write_atomically(path, "".join(lines) + ",".join(str(amended[name]) for name in names) + "\n")
 
   def write_row(self, row: Mapping[str, float]) -> None:
     """Appends a round's row to metrics.csv; other processes can read it when this returns."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.runs.columns import EVAL
+from experiments.runs.columns import EVAL, VALIDATION
 from experiments.runs.divergence import has_diverged
 
 # metrics.csv by column. A value that was not measured is nan; one that was measured and is not finite is inf.
@@ -142,9 +142,11 @@ def last_row(columns: Columns) -> dict[str, float]:
 
 
 def evaluated(columns: Columns) -> set[str]:
-  """The columns of the evaluation that have a value in at least one round."""
+  """The columns of the test and validation data that have a value in at least one round."""
   return {
-    name for name, values in columns.items() if name.startswith(EVAL) and not np.isnan(values).all()
+    name
+    for name, values in columns.items()
+    if name.startswith((EVAL, VALIDATION)) and not np.isnan(values).all()
   }
 
 

@@ -1,27 +1,30 @@
-"""The contents of summary.json: a run's last and mean evaluation, what it cost, and whether it diverged."""
+"""The contents of summary.json: a run's last evaluation, final values and cost, and whether it diverged."""
 
 import resource
 
 import numpy as np
 
-from experiments.runs.columns import COUNTERS, EVAL, SECONDS
+from experiments.runs.columns import COUNTERS, EVAL, SECONDS, VALIDATION
 from experiments.runs.divergence import has_diverged
 from experiments.runs.final_value import final_value, window
 from experiments.runs.reader import Columns, last_row
 
 
-def summarise(columns: Columns) -> dict[str, float | bool | None]:
+def summarise(columns: Columns) -> dict[str, float | bool | str | None]:
   """Sums up a finished run from its metrics.csv.
 
-  `final eval/...` is the last evaluation, `mean eval/... over the last N rounds` the run's final value.
+  `last eval/...` is the last evaluation; `final eval/...` is the final value, as `final_value` defines it.
   """
   rounds = len(columns["round"])
-  found: dict[str, float | bool | None] = {"rounds": rounds}
+  found: dict[str, float | bool | str | None] = {
+    "rounds": rounds,
+    "final": f"the mean over the last {window(rounds)} rounds",
+  }
   for name, values in columns.items():
     measured = values[~np.isnan(values)]
-    if name.startswith(EVAL) and len(measured):
-      found[f"final {name}"] = float(measured[-1])
-      found[f"mean {name} over the last {window(rounds)} rounds"] = final_value(columns, name)
+    if name.startswith((EVAL, VALIDATION)) and len(measured):
+      found[f"last {name}"] = float(measured[-1])
+      found[f"final {name}"] = final_value(columns, name)
     elif name.startswith(SECONDS) or name in COUNTERS:
       found[name] = float(measured.sum())
   found["peak memory, MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

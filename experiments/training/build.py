@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
@@ -30,13 +30,23 @@ IN_MEMORY_BYTES = 2**30  # `--client_states=auto` keeps larger states on disk
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-  """Everything that a run trains with."""
+  """Everything that a run trains with.
+
+  Attributes:
+    config: the run's configuration.
+    task: the training clients and the test data.
+    process: the algorithm.
+    participation: round number -> its cohort.
+    measure: the diagnostics; None for none.
+    validation: batch size -> the data of the held-out clients; None if none are held out.
+  """
 
   config: RunConfig
   task: Task
   process: FederatedProcess
   participation: Participation
   measure: Measure | None
+  validation: Callable[[int], tf.data.Dataset] | None = None
 
 
 def check_values(algo: str, hyperparameters: Mapping[str, object]) -> None:

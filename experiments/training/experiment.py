@@ -1,18 +1,17 @@
 """One run: build it, resume it, train it with its hooks, and finish it."""
 
 import contextlib
-import pathlib
+import dataclasses
 from collections.abc import Mapping, Sequence
-
-import numpy as np
 
 from experiments.cli import run_config
 from experiments.cli.errors import as_user_errors
 from experiments.cli.run_config import RunConfig
 from experiments.cli.run_request import RunRequest
-from experiments.runs import columns, final_value, metric, reader
+from experiments.runs import columns, reader
+from experiments.runs.divergence import has_diverged
 from experiments.runs.folder import RunFolder
-from experiments.training import build, export
+from experiments.training import build, ending
 from experiments.training.build import Experiment
 from experiments.training.hooks.best_model import BestModel
 from experiments.training.hooks.checkpoint import SaveCheckpoint
@@ -31,9 +30,7 @@ from tff_momentum.simulation import loop
 from tff_momentum.simulation.checkpoints import Checkpoints
 from tff_momentum.simulation.trainer import Hook, train
 
-# The contents of a run's folder, for the closing words.
-PARTS = ("config.json", "metrics.csv", "summary.json", "tensorboard/", "checkpoints/", "model_best/",
-         "model_last/")  # fmt: skip
+DIVERGED = 3  # the exit code of a run that diverged
 
 
 def run(request: RunRequest) -> int:
@@ -74,16 +71,13 @@ def _run_in(folder: RunFolder, experiment: Experiment) -> int:
   )
   state = checkpoints.resume()
   first, total = int(state.round), config.total_rounds
-  best = BestModel(folder.path / "checkpoints" / "best.npz", process.weights)
+  best = BestModel(folder.path / "checkpoints", process.weights, first)
   summary = _read_summary(folder)
   if first >= total:
-    if summary is None:  # killed between its last round and its summary
-      _finish(folder, experiment, state, best)
-    print(f"{folder.path} is complete: {first} rounds. To continue, raise --total_rounds.")
-    return 0
+    return _without_training(folder, experiment, state, best, summary)
   if config.output.stop_on_divergence and summary is not None and summary.get("diverged"):
-    print(_divergence_message(folder.path, first))
-    return 0
+    print(ending.divergence_message(folder.path, first))
+    return DIVERGED
   with as_user_errors(ValueError):
     folder.start_metrics(_header(experiment), first)
   divergence = StopOnDivergence()
@@ -98,6 +92,7 @@ def _run_in(folder: RunFolder, experiment: Experiment) -> int:
     store=store,
     state=state,
     measure=experiment.measure,
+    validation_data=experiment.validation,
   )
   del state  # states are large: do not keep the first one until the end
   hooks = [
@@ -115,10 +110,38 @@ def _run_in(folder: RunFolder, experiment: Experiment) -> int:
   if done < total and not divergence.diverged:
     print(f"Stopped after round {done} of {total}; run the same command to resume.")
     return INTERRUPTED
-  _finish(folder, experiment, last.state, best)
+  ending.finish(folder, experiment, last.state, best)
   if divergence.diverged:
-    print(_divergence_message(folder.path, done))
-  return 0
+    print(ending.divergence_message(folder.path, done))
+  return DIVERGED if has_diverged(last.row) else 0
+
+
+def _without_training(
+  folder: RunFolder,
+  experiment: Experiment,
+  state: ProcessState,
+  best: BestModel,
+  summary: Mapping[str, object] | None,
+) -> int:
+  """Ends a run whose checkpoint has all the rounds that are asked for; returns the exit code.
+
+  A checkpoint cannot be undone: with fewer rounds than it has, the run ends at the checkpoint.
+  """
+  rounds, config = int(state.round), experiment.config
+  if config.total_rounds < rounds:
+    print(
+      f"{folder.path} has already finished and saved {rounds} rounds, more than "
+      f"--total_rounds={config.total_rounds}; it ends at round {rounds}."
+    )
+    config = dataclasses.replace(config, total_rounds=rounds)
+    experiment = dataclasses.replace(experiment, config=config)
+    folder.write_config(config.as_json())
+  if summary is None or summary.get("rounds") != rounds:  # killed before its summary was written
+    with as_user_errors(ValueError):
+      ending.end_at_checkpoint(folder, experiment, _header(experiment), state, best)
+    summary = _read_summary(folder)
+  print(f"{folder.path} is complete: {rounds} rounds. To continue, raise --total_rounds.")
+  return DIVERGED if summary is not None and summary.get("diverged") else 0
 
 
 def _recorders(folder: RunFolder, experiment: Experiment, first: int) -> Sequence[Hook]:
@@ -141,19 +164,8 @@ def _header(experiment: Experiment) -> list[str]:
   metrics = experiment.process.next.type_signature.result.metrics.member.train._asdict()
   measured = list(experiment.participation(0).measurements)
   diagnostics = experiment.measure.columns if experiment.measure else []
-  return columns.header(list(metrics), measured, diagnostics)
-
-
-def _finish(
-  folder: RunFolder, experiment: Experiment, state: ProcessState, best: BestModel
-) -> None:
-  """Exports the models, then writes the summary: a folder with a summary is complete."""
-  config, process = experiment.config, experiment.process
-  if not config.output.lean:
-    weights = process.weights(state)
-    export.export_both(folder.path, process.model, weights, best.weights(), config.as_json())
-  folder.write_summary()
-  print(_closing_words(folder.path))
+  validation = experiment.validation is not None
+  return columns.header(list(metrics), measured, diagnostics, validation=validation)
 
 
 def _derived_words(config: RunConfig) -> str:
@@ -162,34 +174,6 @@ def _derived_words(config: RunConfig) -> str:
     return ""
   chosen = ", ".join(f"{name}={config.hyperparameters[name]}" for name in config.derived)
   return f"{config.algo} on {config.task}: {chosen}. {reason(algorithms.builder(config.algo))}\n"
-
-
-def _closing_words(folder: pathlib.Path) -> str:
-  """The run's final value, its last evaluation, and the contents of its folder."""
-  found = reader.read_metrics(folder / "metrics.csv")
-  rounds = len(found["round"])
-  ranked_by = metric.main_metric(reader.evaluated(found))
-  said = f"Finished {rounds} rounds."
-  if ranked_by is not None:
-    value = final_value.final_value(found, ranked_by.column)
-    over = final_value.window(rounds)
-    said += f" Final {ranked_by.name} {value:.4g}, the mean over the last {over} rounds;"
-    said += f" last evaluation: {_last_evaluation(found)}."
-  there = ", ".join(name for name in PARTS if (folder / name).exists())
-  return f"{said}\nThe run's folder is {folder}, with {there}."
-
-
-def _last_evaluation(found: reader.Columns) -> str:
-  names = [name for name in found if name in reader.evaluated(found)]
-  last = {name: found[name][~np.isnan(found[name])][-1] for name in names}
-  return ", ".join(f"{name.removeprefix('eval/')} {value:.4g}" for name, value in last.items())
-
-
-def _divergence_message(folder: pathlib.Path, rounds: int) -> str:
-  return (
-    f"{folder} diverged in round {rounds}: its loss or all client updates were not finite. Lower the "
-    "learning rates; --nostop_on_divergence continues regardless."
-  )
 
 
 def _read_summary(folder: RunFolder) -> Mapping[str, object] | None:

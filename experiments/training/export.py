@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -33,7 +34,7 @@ def export(
   part.mkdir(parents=True)
   arrays = {f"weight_{i:03d}": np.asarray(w) for i, w in enumerate(weights)}
   np.savez(part / "weights.npz", **arrays)
-  (part / "about.json").write_text(json.dumps(dict(about), indent=2, default=str) + "\n")
+  _write_about(part, about)
   if model.keras is not None:
     keras = model.keras()
     for variable, value in zip(keras.trainable_weights, weights, strict=True):
@@ -46,32 +47,40 @@ def export(
   _replace(folder, part)
 
 
+class ExportedModel(NamedTuple):
+  """A model to export: its weights, and the values for its about.json."""
+
+  weights: Sequence[ArrayLike]
+  about: Mapping[str, object]
+
+
 def export_both(
-  folder: pathlib.Path,
-  model: Model,
-  last: Sequence[ArrayLike],
-  best: Sequence[ArrayLike],
-  about: Mapping[str, object],
+  folder: pathlib.Path, model: Model, last: ExportedModel, best: ExportedModel | None
 ) -> None:
-  """Exports a run's `model_last`, and its `model_best` if there is one; often they are the same.
+  """Exports a run's `model_last`, and its `model_best` if there is one; often their weights are the same.
 
   Args:
     folder: the run's folder.
     model: the model.
-    last: the weights after the last round.
-    best: the weights with the best evaluation; empty if there are none.
-    about: the values for about.json.
+    last: the model after the last round.
+    best: the model with the best evaluation; None if there is none.
   """
-  export(folder / "model_last", model, last, about)
-  if not best:
-    return
-  if all(np.array_equal(x, y) for x, y in zip(last, best, strict=True)):
+  export(folder / "model_last", model, *last)
+  if best is None:
+    shutil.rmtree(folder / "model_best", ignore_errors=True)
+  elif all(np.array_equal(x, y) for x, y in zip(last.weights, best.weights, strict=True)):
     part = folder / "model_best.part"
     shutil.rmtree(part, ignore_errors=True)
     shutil.copytree(folder / "model_last", part)
+    _write_about(part, best.about)
     _replace(folder / "model_best", part)
   else:
-    export(folder / "model_best", model, best, about)
+    export(folder / "model_best", model, *best)
+
+
+def _write_about(folder: pathlib.Path, about: Mapping[str, object]) -> None:
+  text = json.dumps(dict(about), indent=2, default=str) + "\n"
+  (folder / "about.json").write_text(text, encoding="utf-8")
 
 
 def _save(keras: "tf.keras.Model", path: pathlib.Path) -> None:

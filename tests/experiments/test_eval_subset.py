@@ -1,5 +1,6 @@
 """Evaluation on a part of the test data, and what is exported of a run, without a run."""
 
+import json
 import types
 
 import numpy as np
@@ -80,8 +81,9 @@ def model(*layers):
 
 def test_both_models_load_without_the_classes_of_their_layers(tmp_path):
   last, best = [np.ones((3, 2), "f"), np.zeros(2, "f")], [np.eye(3, 2, dtype="f"), np.ones(2, "f")]
-  export.export_both(tmp_path, model(_Twice()), last, best, {"seed": 1})
-  export.export_both(tmp_path / "stock", model(), last, last, {"seed": 1})
+  ended, chosen = export.ExportedModel(last, {"round": 9}), export.ExportedModel(best, {"round": 5})
+  export.export_both(tmp_path, model(_Twice()), ended, chosen)
+  export.export_both(tmp_path / "stock", model(), ended, chosen._replace(weights=last))
   expected = {
     "model_last": 6.0,
     "model_best": 3.0,
@@ -95,4 +97,6 @@ def test_both_models_load_without_the_classes_of_their_layers(tmp_path):
     (served,) = tf.saved_model.load(folder).signatures["serving_default"](x).values()
     np.testing.assert_array_equal(loaded(x), [[value, value]])
     np.testing.assert_array_equal(served, [[value, value]])
+    told = json.loads((tmp_path / name / "about.json").read_text())
+    assert told == {"round": 9 if name.endswith("last") else 5}
   assert not list(tmp_path.rglob("*.part"))

@@ -35,20 +35,51 @@ def weights(state):
   ],
 )
 def test_the_best_model_is_that_of_the_best_evaluation(tmp_path, rows, best):
-  hook = BestModel(tmp_path / "run" / "best.npz", weights)
-  assert hook.weights() == []
+  hook = BestModel(tmp_path / "run", weights)
+  assert hook.best() is None
   train(rounds(rows), [hook])
-  np.testing.assert_array_equal(hook.weights(), weights(best))
+  found = hook.best()
+  assert found.round == best + 1
+  np.testing.assert_array_equal(found.weights, weights(best))
 
 
 def test_a_resumed_run_keeps_a_better_model_of_before(tmp_path):
-  path = tmp_path / "best.npz"
-  train(rounds([{"eval/loss": 1.0}]), [BestModel(path, weights)])
-  again = BestModel(path, lambda state: [np.array([9.0])])
-  train(rounds([{"eval/loss": 2.0}]), [again])
-  np.testing.assert_array_equal(again.weights(), weights(0))
-  train(rounds([{"eval/loss": 0.5}]), [again])
-  np.testing.assert_array_equal(again.weights(), [[9.0]])
+  train(rounds([{"eval/loss": 1.0}]), [BestModel(tmp_path, weights)])
+  again = BestModel(tmp_path, lambda state: [np.array([9.0])], rounds=1)
+  train((Round(1, None, {"eval/loss": 2.0}),), [again])
+  np.testing.assert_array_equal(again.best().weights, weights(0))
+  train((Round(2, None, {"eval/loss": 0.5}),), [again])
+  assert again.best().round == 3
+  np.testing.assert_array_equal(again.best().weights, [[9.0]])
+
+
+def test_a_run_that_resumes_from_before_its_best_round_forgets_that_round(tmp_path):
+  """A kill between the best model's file and the checkpoint, or a damaged checkpoint, leaves such a file."""
+  losses = [3.0, 2.0, 2.5, 1.0]
+  rows = [{"eval/loss": loss} for loss in losses]
+  train(rounds(rows), [BestModel(tmp_path, weights)], rounds_per_save=2)
+  assert BestModel(tmp_path, weights, rounds=4).best().round == 4
+  resumed = BestModel(tmp_path, weights, rounds=2)
+  assert resumed.best().round == 2
+  np.testing.assert_array_equal(resumed.best().weights, weights(1))
+  train((Round(2, 2, rows[2]),), [resumed])
+  assert resumed.best().round == 2
+
+
+def test_only_the_best_models_that_a_checkpoint_needs_are_kept(tmp_path):
+  def with_checkpoints():
+    for t in range(8):
+      yield Round(t, t, {"eval/loss": 1.0 / (t + 1)})
+      for old in tmp_path.glob("0*"):
+        if int(old.name) < t:
+          old.rmdir()
+      (tmp_path / f"{t + 1:08d}").mkdir()
+
+  train(with_checkpoints(), [BestModel(tmp_path, weights)], rounds_per_save=1)
+  kept = sorted(int(path.stem) for path in (tmp_path / "best").iterdir())
+  assert kept == [6, 7, 8]
+  for rounds_before in (8, 7, 6):
+    assert BestModel(tmp_path, weights, rounds=rounds_before).best().round == rounds_before
 
 
 def test_divergence_stops_training():

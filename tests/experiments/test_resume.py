@@ -110,6 +110,59 @@ def test_a_run_killed_at_many_random_instants_resumes_to_the_same_bits(tmp_path,
   print(f"\n{case}: killed after rounds {reached}")
 
 
+def assert_speaks_of_one_round(folder, number):
+  """Summary, metrics, configuration and exported models are those of the same round."""
+  found = rows(folder)
+  assert [int(row["round"]) for row in found] == list(range(1, number + 1))
+  summary = json.loads((folder / "summary.json").read_text())
+  assert summary["rounds"] == number
+  assert summary["last eval/accuracy"] == float(found[-1]["eval/accuracy"])
+  assert json.loads((folder / "config.json").read_text())["total_rounds"] == number
+  evaluated = {int(r["round"]): float(r["eval/accuracy"]) for r in found if r["eval/accuracy"]}
+  for name, expected in (("last", number), ("best", max(evaluated, key=lambda t: evaluated[t]))):
+    about = json.loads((folder / f"model_{name}" / "about.json").read_text())
+    assert about["round"] == expected
+    assert (about["metric"], about["score"]) == ("eval/accuracy", evaluated[expected])
+    assert about["evaluation"]["eval/loss"] == float(found[expected - 1]["eval/loss"])
+  assert_exports_evaluate_alike(folder)
+
+
+@pytest.mark.parametrize("asked", [7, 10, 13])  # below, at and above the checkpoint
+def test_a_killed_run_that_is_shortened_speaks_of_one_round(tmp_path, asked):
+  arguments = ["--algo=scaffold", "--rounds_per_eval=3", "--rounds_per_checkpoint=10"]
+  ended = start_and_stop(
+    tmp_path, "killed", *arguments, "--total_rounds=500", rows=14, with_signal=signal.SIGKILL
+  )
+  assert ended.returncode == -signal.SIGKILL, ended.output
+  checkpoint = max(int(p.name) for p in (tmp_path / "killed" / "checkpoints").glob("0*"))
+  shift = checkpoint - 10  # usually 0; more if the machine was slow to kill the run
+  reached, asked = max(asked + shift, checkpoint), asked + shift
+  said = run(tmp_path, "killed", *arguments, f"--total_rounds={asked}").output
+  assert (f"it ends at round {checkpoint}" in said) == (asked < checkpoint)
+  assert f"Finished {reached} rounds" in said
+  assert_speaks_of_one_round(tmp_path / "killed", reached)
+
+  # It equals a run of that length from the start, and nothing is lost when it goes on.
+  run(tmp_path, "whole", *arguments, f"--total_rounds={reached}")
+  assert_same_run(tmp_path / "whole", tmp_path / "killed")
+  if asked < checkpoint:
+    for name in ("whole", "killed"):
+      run(tmp_path, name, *arguments, f"--total_rounds={checkpoint + 8}")
+      assert_speaks_of_one_round(tmp_path / name, checkpoint + 8)
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_a_run_that_goes_on_after_its_end_has_no_summary_until_its_new_end(tmp_path):
+  arguments = ["--algo=fedavg", "--lean", "--rounds_per_checkpoint=4"]
+  run(tmp_path, "one", *arguments, "--total_rounds=4")
+  assert json.loads((tmp_path / "one" / "summary.json").read_text())["rounds"] == 4
+  longer = [*arguments, "--total_rounds=100000"]
+  start_and_stop(tmp_path, "one", *longer, rows=6, with_signal=signal.SIGKILL)
+  assert not (tmp_path / "one" / "summary.json").exists()
+  config = json.loads((tmp_path / "one" / "config.json").read_text())
+  assert config["total_rounds"] == 100000
+
+
 def test_ctrl_c_ends_the_round_and_says_how_to_go_on(tmp_path):
   arguments = ["--algo=fedavg", "--client_states=disk"]
   endless = [*arguments, "--total_rounds=1000000"]

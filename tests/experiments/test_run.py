@@ -131,7 +131,7 @@ def test_a_complete_run(tmp_path):
                "--set", "option=I", f"--root_output_dir={tmp_path}", "--experiment_name=one"]  # fmt: skip
   result = run(*arguments)
   assert result.returncode == 0, result.stderr
-  assert "Finished 12 rounds. Final accuracy 0." in result.stdout
+  assert "Finished 12 rounds. Final test accuracy 0." in result.stdout
   folder = tmp_path / "one"
   config = json.loads((folder / "config.json").read_text())
   assert config["hyperparameters"]["option"] == "I"
@@ -145,14 +145,18 @@ def test_a_complete_run(tmp_path):
     int(rows[0]["bytes/down"]) + int(rows[0]["bytes/up"])
   )
   summary = json.loads((folder / "summary.json").read_text())
-  assert summary["final eval/accuracy"] == float(rows[-1]["eval/accuracy"])
+  assert summary["last eval/accuracy"] == float(rows[-1]["eval/accuracy"])
+  final = sum(float(row["eval/accuracy"]) for row in rows[6:] if row["eval/accuracy"]) / 2
+  assert summary["final eval/accuracy"] == pytest.approx(final)
+  assert summary["final"] == "the mean over the last 6 rounds"
+  assert f"Final test accuracy {final:.4g}, the mean over the last 6 rounds;" in result.stdout
 
 
 def test_a_run_that_diverges_ends_early_and_says_so(tmp_path):
   arguments = ["--task=digits", "--algo=fedavg", "--total_rounds=50", "--client_learning_rate=1e30",
                "--quiet", f"--root_output_dir={tmp_path}", "--experiment_name=wild"]  # fmt: skip
   result = forked_runs.run(*arguments)
-  assert result.returncode == 0, result.output
+  assert result.returncode == 3, result.output
   assert "diverged in round" in result.output
   assert "Lower the learning rates" in result.output
   rows = list(csv.DictReader((tmp_path / "wild" / "metrics.csv").read_text().splitlines()))
@@ -161,7 +165,7 @@ def test_a_run_that_diverges_ends_early_and_says_so(tmp_path):
   summary = json.loads((tmp_path / "wild" / "summary.json").read_text())
   assert summary["diverged"] is True
   again = forked_runs.run(*arguments)
-  assert again.returncode == 0
+  assert again.returncode == 3
   assert "diverged in round" in again.output
   fatal = forked_runs.run(*arguments, "--restart", "--non_finite=fatal")
   assert fatal.returncode != 0

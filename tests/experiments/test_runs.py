@@ -44,7 +44,10 @@ def test_summary_report_and_sweep_agree_on_the_final_value(tmp_path):
   found = reader.read(folder).columns
   expected = 0.7  # the window is rounds 4 and 5, and round 5 has no evaluation
   assert final_value.final_value(found, "eval/accuracy") == expected
-  assert summary.summarise(found)["mean eval/accuracy over the last 2 rounds"] == expected
+  told = summary.summarise(found)
+  assert told["final eval/accuracy"] == expected
+  assert told["final"] == "the mean over the last 2 rounds"
+  assert told["last eval/accuracy"] == 0.7
   assert outcomes.outcome(folder, None, None).score == expected
 
 

@@ -1,4 +1,4 @@
-"""The model's loss and metrics on the server's test data."""
+"""The model's loss and metrics on test and validation data."""
 
 from collections.abc import Callable
 
@@ -31,3 +31,35 @@ def evaluator(model: Model, data: tf.data.Dataset) -> Callable[[Weights], dict[s
     return {name: float(value) for name, value in values.items()}
 
   return report
+
+
+def column_evaluator(
+  model: Model,
+  evaluation: Callable[[int], tf.data.Dataset],
+  validation: Callable[[int], tf.data.Dataset] | None = None,
+  batch_size: int = 256,
+) -> Callable[[Weights], dict[str, float]]:
+  """Returns a function that evaluates weights under the column names of `metrics.csv`.
+
+  Args:
+    model: computes the loss and the metrics of a batch.
+    evaluation: batch size -> the batches of the test data, for the columns `eval/...`.
+    validation: batch size -> the batches of the validation data, for the columns `validation/...`.
+    batch_size: examples in a batch; affects speed only.
+
+  Returns:
+    weights -> values by column, without the number of examples.
+  """
+  evaluators = {"eval": evaluator(model, evaluation(batch_size))}
+  if validation is not None:
+    evaluators["validation"] = evaluator(model, validation(batch_size))
+
+  def evaluate(weights: Weights) -> dict[str, float]:
+    return {
+      f"{kind}/{name}": value
+      for kind, report in evaluators.items()
+      for name, value in report(weights).items()
+      if name != "num_examples"
+    }
+
+  return evaluate

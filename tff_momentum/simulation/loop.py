@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple, NotRequired, Required, TypedDict, Unpack
 
 import numpy as np
+import tensorflow as tf
 
 from tff_momentum import validation
 from tff_momentum.models.model import Weights
@@ -22,7 +23,7 @@ from tff_momentum.simulation import participation as participation_lib
 from tff_momentum.simulation import seeds
 from tff_momentum.simulation.client_store import ClientStore, MemoryStore
 from tff_momentum.simulation.cohort_reader import CohortReader, FederatedTask
-from tff_momentum.simulation.evaluation import evaluator
+from tff_momentum.simulation.evaluation import column_evaluator
 from tff_momentum.simulation.participation import Cohort, Participation
 from tff_momentum.simulation.prefetch import Prefetcher
 from tff_momentum.simulation.state_records import State
@@ -93,6 +94,7 @@ class RoundOptions(TypedDict):
   store: NotRequired[ClientStore | None]
   state: NotRequired[ProcessState | None]
   measure: NotRequired[RoundMeasure | None]
+  validation_data: NotRequired[Callable[[int], tf.data.Dataset] | None]
 
 
 def run(
@@ -161,6 +163,7 @@ def rounds(
   store: ClientStore | None = None,
   state: ProcessState | None = None,
   measure: RoundMeasure | None = None,
+  validation_data: Callable[[int], tf.data.Dataset] | None = None,
 ) -> Generator[Round, None, None]:
   """Trains round by round, for code that does something of its own after each round.
 
@@ -180,6 +183,8 @@ def rounds(
     state: the state to continue from; the initial state by default. `store` must hold the clients'
       states of the same round.
     measure: adds columns to a round's row; see `diagnostics.measure.Measure`.
+    validation_data: batch size -> batches of data to choose hyperparameters by, such as the data of clients
+      that never train. Each evaluation then adds columns `validation/...`.
 
   Yields:
     Each round when it is finished.
@@ -207,7 +212,7 @@ def rounds(
   if first >= total_rounds:
     return
   cohorts = CohortReader(process, task, participation, store, seed, client_batch_size)
-  evaluate = evaluator(process.model, task.evaluation(eval_batch_size))
+  evaluate = column_evaluator(process.model, task.evaluation, validation_data, eval_batch_size)
   total_bytes = sum(sum(_bytes(process, t, participation(t))) for t in range(first))
 
   with contextlib.closing(Prefetcher(cohorts.read, first, total_rounds - 1)) as prefetcher:
@@ -239,8 +244,7 @@ def rounds(
 
       if rounds_per_eval and ((t + 1) % rounds_per_eval == 0 or t + 1 == total_rounds):
         with stopwatch.timing("eval"):
-          values = evaluate(process.weights(current))
-        row.update((f"eval/{name}", v) for name, v in values.items() if name != "num_examples")
+          row.update(evaluate(process.weights(current)))
 
       down, up = _bytes(process, t, read.cohort)
       total_bytes += down + up
