@@ -4,17 +4,18 @@
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from experiments.cli import scale, uneven_clients
+from experiments.cli import derived_rates, scale, uneven_clients
 from experiments.cli.assignments import settable
+from experiments.cli.derived_rates import DerivedRates
 from experiments.cli.diagnostics import DiagnosticsOptions
 from experiments.cli.run_request import OutputOptions, RunRequest, RuntimeOptions
 from experiments.cli.uneven_clients import UnevenClients
 from experiments.runs.versions import versions
 from tff_momentum import user_code
-from tff_momentum.default_rates import LocalSgd, default_rates
+from tff_momentum.default_rates import LocalSgd
 from tff_momentum.simulation import distributions
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class RunConfig:
     runtime: where computations run.
     data: "embedded", "real" or "synthetic".
     hyperparameters: every hyperparameter of the algorithm: given, derived from the task, or its default.
-    derived: the names of the hyperparameters that were derived; not in config.json.
+    derived: which of them were derived, and why; not in config.json.
     task_details: what the task says of itself.
     versions: of Python, packages and this repository.
     output: what the run writes and shows; not in config.json.
@@ -79,7 +80,7 @@ class RunConfig:
   task_details: Mapping[str, object]
   versions: Mapping[str, str]
   output: OutputOptions
-  derived: Sequence[str] = ()
+  derived: DerivedRates
 
   def as_json(self) -> dict[str, object]:
     """The values for config.json, under the names of their flags."""
@@ -115,8 +116,6 @@ class RunConfig:
 
 def resolve(request: RunRequest, task: "Task") -> RunConfig:
   """Resolves what a command line asks for: the task's defaults take the place of what was not given."""
-  from tff_momentum import algorithms  # TensorFlow is loaded by now, with the task
-
   defaults = task.defaults
   epochs = request.client_epochs_per_round or defaults.client_epochs_per_round
   fixed_steps = request.client_steps_per_round or request.uneven.client_steps_law
@@ -125,17 +124,8 @@ def resolve(request: RunRequest, task: "Task") -> RunConfig:
   )
   batch_size = request.client_batch_size or defaults.client_batch_size
   steps = _usual_steps(request, task, epochs, batch_size)
-  known = settable(request.algo)
-  given = {**known, **request.hyperparameters}
-  rates = default_rates(
-    algorithms.builder(request.algo), LocalSgd(defaults.client_learning_rate, steps), given
-  )
-  # A builder of the user's own may call its rate otherwise, and then states it itself.
-  derived = {
-    name: rate
-    for name, rate in rates.items()
-    if name in known and name not in request.hyperparameters
-  }
+  sgd = LocalSgd(defaults.client_learning_rate, steps)
+  derived = derived_rates.derive(request.task, request.algo, sgd, request.hyperparameters)
   uneven = uneven_clients.with_think_time(
     request.uneven, steps, len(task.clients), clients_per_round
   )
@@ -162,11 +152,11 @@ def resolve(request: RunRequest, task: "Task") -> RunConfig:
     eval_examples=eval_examples(task, request.eval_examples, request.scale),
     runtime=request.runtime,
     data=task.data,
-    hyperparameters={**given, **derived},
+    hyperparameters={**settable(request.algo), **derived.values, **request.hyperparameters},
     task_details=dict(task.details),
     versions=versions(),
     output=request.output,
-    derived=tuple(derived),
+    derived=derived,
   )
 
 

@@ -22,8 +22,6 @@ from experiments.training.hooks.profile import Profile
 from experiments.training.hooks.progress_bar import ProgressBar
 from experiments.training.hooks.tensorboard import TensorBoard
 from tasks.data.folders import DataError
-from tff_momentum import algorithms
-from tff_momentum.default_rates import reason
 from tff_momentum.processes.process import ProcessState
 from tff_momentum.runtime import set_execution_context
 from tff_momentum.simulation import loop
@@ -169,11 +167,11 @@ def _header(experiment: Experiment) -> list[str]:
 
 
 def _derived_words(config: RunConfig) -> str:
-  """The hyperparameters that were derived from the task, and why they are what they are."""
-  if not config.derived:
+  """The learning rates that were derived from the task, and why they are what they are."""
+  if not config.derived.values:
     return ""
-  chosen = ", ".join(f"{name}={config.hyperparameters[name]}" for name in config.derived)
-  return f"{config.algo} on {config.task}: {chosen}. {reason(algorithms.builder(config.algo))}\n"
+  chosen = ", ".join(f"{name}={config.hyperparameters[name]}" for name in config.derived.values)
+  return f"{config.algo} on {config.task}: {chosen}. {config.derived.reason}\n"
 
 
 def _read_summary(folder: RunFolder) -> Mapping[str, object] | None:

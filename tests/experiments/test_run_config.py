@@ -8,7 +8,7 @@ import sys
 import pytest
 from absl import flags
 
-from experiments.cli import assignments, run_config, run_request
+from experiments.cli import assignments, derived_rates, run_config, run_request
 from experiments.cli import flags as cli_flags
 from experiments.cli.errors import UserError
 from experiments.runs import reader
@@ -16,6 +16,7 @@ from experiments.runs.folder import RunFolder
 from experiments.training import build
 from tasks import digits
 from tests import ROOT
+from tff_momentum.default_rates import LocalSgd
 from tff_momentum.registry import ALGORITHMS
 
 
@@ -82,14 +83,24 @@ def test_rates_that_are_not_given_follow_from_the_tasks_rate():
   rate = digits.load(seed=1).defaults.client_learning_rate
   found = config("--algo=mime")
   assert found.hyperparameters["client_learning_rate"] == pytest.approx(0.1 * rate)
-  assert found.derived == ("client_learning_rate",)
+  assert list(found.derived.values) == ["client_learning_rate"]
+  assert "momentum" in found.derived.reason
   found = config("--algo=mime", "--set=optimizer=sgdm(0.9, dampened=True)")
   assert found.hyperparameters["client_learning_rate"] == rate
   found = config("--algo=mime", "--client_learning_rate=0.2")
   assert found.hyperparameters["client_learning_rate"] == 0.2
-  assert found.derived == ()
+  assert not found.derived.values
   found = config("--algo=autofedavg", "--client_steps_per_round=7")
   assert found.hyperparameters["server_learning_rate"] == 7
+
+
+def test_a_measured_rate_replaces_the_rule_unless_hyperparameters_are_given():
+  sgd = LocalSgd(10**-0.5, 5.0)
+  assert derived_rates.derive("stackoverflow", "mime", sgd, {}).values == {
+    "client_learning_rate": 0.316
+  }
+  found = derived_rates.derive("stackoverflow", "mime", sgd, {"optimizer": "sgdm(0.99)"})
+  assert found.values == {"client_learning_rate": 0.00316}
 
 
 def test_asynchronous_clients_pause_so_that_two_cohorts_train_at_a_time():
