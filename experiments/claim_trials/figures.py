@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from experiments.claim_trials.claim import Arm, Claim, Panel, Results
-from experiments.reports import figures, measures, palette, result_tables
+from experiments.reports import figures, labels, measures, palette, result_tables
 
 COLUMNS = 3
 X_LABELS = {
-  **figures.X_LABELS,
+  **labels.X_LABELS,
   "upload": "Bytes uploaded (all clients)",
   "flops": "FLOPs (all clients)",
 }

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.reports import palette
-from experiments.reports.figures import COLUMN_LABELS, RC, X_LABELS, plain, plt
+from experiments.reports.figures import RC, plain, plt
+from experiments.reports.labels import COLUMN_LABELS, X_LABELS
 from experiments.runs import reader
 
 

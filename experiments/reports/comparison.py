@@ -54,12 +54,21 @@ class Method:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-  """A task and how it is run; the methods in a setting are comparable."""
+  """A task and how it is run; the methods in a setting are comparable.
+
+  Attributes:
+    values: the values that make up the setting.
+    label: its name.
+    metric: the metric that ranks its methods.
+    methods: the methods, made of finished runs only; empty if no run has finished.
+    unfinished: the runs that have not finished.
+  """
 
   values: Mapping[str, Value]
   label: str
   metric: Metric
   methods: Sequence[Method]
+  unfinished: Sequence[Run] = ()
 
   @property
   def task(self) -> str:
@@ -95,26 +104,33 @@ class Setting:
     return next((method for method in self.methods if method.label == label), None)
 
 
-def compare(runs: Sequence[Run]) -> tuple[list[Setting], list[str]]:
-  """Groups the runs; returns the settings, and a sentence for each run that was left out."""
-  keys = [_setting_values(run) for run in runs]
-  by_seed = _details_from_seed(runs)
-  for run, key in zip(runs, keys, strict=True):
+def compare(runs: Sequence[Run], unfinished: Sequence[Run] = ()) -> tuple[list[Setting], list[str]]:
+  """Groups the runs; returns the settings, and a sentence for each run that was left out.
+
+  Args:
+    runs: the finished runs.
+    unfinished: the runs that have not finished; they belong to a setting, but to none of its methods.
+  """
+  everything = [*runs, *unfinished]
+  keys = [_setting_values(run) for run in everything]
+  by_seed = _details_from_seed(everything)
+  for run, key in zip(everything, keys, strict=True):
     key.update(
       (name, value)
       for name, value in _details(run).items()
       if (run.config["task"], name) not in by_seed
     )
   settings, problems = [], []
-  for indices in _group(range(len(runs)), lambda i: _frozen(keys[i])).values():
-    members, repeated = _without_repeated_seeds([runs[i] for i in indices])
+  for indices in _group(range(len(everything)), lambda i: _frozen(keys[i])).values():
+    members, repeated = _without_repeated_seeds([everything[i] for i in indices if i < len(runs)])
+    going_on = [everything[i] for i in indices if i >= len(runs)]
     problems += repeated
     try:
-      metric = measures.main_metric(members)
+      metric = measures.main_metric(members or going_on)
     except ValueError as error:
       problems += [f"{run.path}: {error}" for run in members]
       continue
-    settings.append(Setting(keys[indices[0]], "", metric, _methods(members, metric)))
+    settings.append(Setting(keys[indices[0]], "", metric, _methods(members, metric), going_on))
   settings.sort(key=lambda setting: [str(value) for value in setting.values.values()])
   return [dataclasses.replace(s, label=_setting_label(s, settings)) for s in settings], problems
 

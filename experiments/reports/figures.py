@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from experiments.reports import measures, palette, result_tables
 from experiments.reports.comparison import Method, Setting, Value
+from experiments.reports.labels import COLUMN_LABELS, X_LABELS
 from experiments.runs.final_value import DESCRIPTION
 
 RC: Any = {
@@ -24,34 +25,6 @@ RC: Any = {
   "figure.dpi": 100, "savefig.dpi": 200, "savefig.bbox": "tight", "savefig.pad_inches": 0.08,
 }  # fmt: skip
 SMOOTH = 40  # a longer curve is smoothed to about this many independent points
-X_LABELS = {
-  "rounds": "Communication rounds",
-  "bytes": "Bytes exchanged (down and up, all clients)",
-  "seconds": "Training time",
-  "virtual": "Simulated time",
-}
-
-COLUMN_LABELS = {
-  "train/loss": "Training loss of the cohort",
-  "eval/loss": "Test loss",
-  "update_norm": "Norm of the server’s update",
-  "clients/non_finite": "Non-finite updates",
-  "clients/dropped": "Clients that dropped out",
-  "clients/late": "Clients past the deadline",
-  "diagnostics/drift": "Client drift",
-  "diagnostics/cosine": "Cosine distance between client models",
-  "diagnostics/alpha": "α of FedGLOMO’s Assumption 4",
-  "diagnostics/alpha_per_client": "α/n of FedGLOMO’s Assumption 4",
-  "diagnostics/gradient_norm": "Norm of the full gradient",
-  "diagnostics/momentum_norm": "Norm of the momentum",
-  "diagnostics/momentum_error": "Distance of momentum to full gradient",
-  "diagnostics/momentum_cosine": "Cosine of momentum and full gradient",
-  "diagnostics/variance": "Variance of the update over cohorts",
-  "diagnostics/flops": "FLOPs per client and round",
-  "diagnostics/G": "Gradient dissimilarity G",
-  "diagnostics/B": "Gradient dissimilarity B",
-  "diagnostics/delta": "Hessian dissimilarity δ",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,9 +214,8 @@ def _format_x(axes: Axes, what: str) -> None:
 def put_title(axes: Axes, setting: Setting) -> None:
   """Writes the setting above the plot, for use outside the report."""
   axes.set_title(plain(", ".join([setting.label, *setting.notes])), pad=24)
-  axes.text(
-    0, 1.03, plain(setting.subtitle), transform=axes.transAxes, fontsize=10.5, color="#59636e"
-  )
+  axes.annotate(plain(setting.subtitle), (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points",
+                fontsize=10.5, color="#59636e")  # fmt: skip
 
 
 def _axis_word(what: str) -> str:

@@ -1,65 +1,45 @@
-"""The page: one self-contained HTML file without scripts or network access."""
+"""The page: one self-contained HTML file. Its only script is inline and named by hash in its security policy.
+
+Without scripts, and in print, the page shows static figures; with scripts it shows charts in their place.
+"""
 
 import base64
 import dataclasses
+import hashlib
 import html
+import pathlib
 from collections.abc import Iterable, Sequence
 
 from experiments.reports import measures, result_tables
 from experiments.reports.comparison import Setting, shown
-from experiments.reports.table_formats import Table, folded, to_html
-from experiments.runs.reader import Run
+from experiments.reports.table_formats import Table, to_html
+from experiments.runs.final_value import DESCRIPTION
 
-STYLE = """
-:root { --ink: #1b1f24; --soft: #59636e; --line: #d9dee3; --accent: #0072B2; }
-* { box-sizing: border-box; }
-body { margin: 0; font: 16px/1.5 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; color: var(--ink);
-       background: #f5f6f8; }
-header { background: #fff; border-bottom: 1px solid var(--line); padding: 1.6rem 2rem 1.2rem; }
-h1 { font-size: 1.9rem; margin: 0 0 .2rem; letter-spacing: -.01em; }
-header p { margin: 0; color: var(--soft); }
-nav { margin-top: .7rem; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; }
-a { color: var(--accent); text-decoration: none; } a:hover { text-decoration: underline; }
-main { max-width: 1280px; margin: 0 auto; padding: 1.2rem 2rem 3rem; }
-h2 { font-size: 1.35rem; margin: 2.2rem 0 .2rem; } h3 { font-size: 1rem; margin: 0 0 .6rem; }
-.what { color: var(--soft); margin: 0 0 1rem; }
-.note { display: inline-block; background: #FFF3D6; border: 1px solid #E69F00; border-radius: 4px;
-        padding: 0 .45rem; font-size: .85rem; font-weight: 600; margin-left: .5rem; vertical-align: middle; }
-.headlines { display: grid; grid-template-columns: repeat(auto-fit, minmax(260px, 1fr)); gap: 1rem; }
-.headline { background: #fff; border: 1px solid var(--line); border-left: 5px solid var(--accent);
-            border-radius: 6px; padding: .8rem 1rem; }
-.headline strong { display: block; font-size: 1.5rem; } .headline span { color: var(--soft); }
-.grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 520px), 1fr)); gap: 1rem;
-        align-items: start; }
-figure { margin: 0 0 1rem; background: #fff; border: 1px solid var(--line); border-radius: 6px;
-         padding: 1rem 1.1rem; min-width: 0; break-inside: avoid; }
-.wide { grid-column: 1 / -1; } .wide img { max-width: 920px; display: block; margin: 0 auto; width: 100%; }
-figure img { width: 100%; height: auto; max-height: 560px; object-fit: contain; }
-figcaption { color: var(--soft); font-size: .88rem; margin-top: .5rem; }
-code { font-size: .82rem; overflow-wrap: anywhere; }
-.scroll { overflow-x: auto; } summary { cursor: pointer; color: var(--accent); }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; min-width: 60%; }
-thead th { border-top: 2px solid var(--ink); border-bottom: 1px solid var(--ink); font-weight: 600; }
-th, td { padding: .32rem .9rem; text-align: right; white-space: nowrap; }
-thead th { white-space: normal; vertical-align: bottom; }
-th:first-child, td:first-child { text-align: left; font-weight: 500; }
-tbody tr:last-child > * { border-bottom: 2px solid var(--ink); } tbody tr:hover { background: #f3f7fa; }
-u { text-underline-offset: 3px; } .saved, .extra, .same { font-size: .86em; margin-left: .35em; }
-.saved { color: #0072B2; } .extra { color: #B34700; } .same { color: var(--soft); }
-@media print { body { background: #fff; font-size: 11pt; } nav { display: none; } main { padding: 0; }
-               figure, .headline { border-color: #bbb; } }
-"""
+_BROWSER = pathlib.Path(__file__).parent / "browser"
+_SCRIPTS = ("chart.js", "explorer.js", "page.js")
 
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-  """A written figure: its SVG, and the names of its files."""
+  """A static figure.
+
+  Attributes:
+    title: its title.
+    caption: the sentences below it.
+    alt: its alternative text.
+    svg: the drawing.
+    files: the names of its files.
+    charted: whether a chart shows the same on a page with scripts.
+    tall: whether it is much taller than wide, as bars of many methods are.
+  """
 
   title: str
   caption: str
   alt: str
   svg: bytes
   files: str
+  charted: bool = False
+  tall: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,49 +51,121 @@ class Section:
   tables: Sequence[Table]
 
 
-def page(final: Table, sections: Sequence[Section], heat: Sequence[Picture], runs: Sequence[Run],
-         left_out: Sequence[str]) -> str:  # fmt: skip
+@dataclasses.dataclass(frozen=True)
+class Contents:
+  """What a page shows.
+
+  Attributes:
+    final: the table of final values; None if no run has finished.
+    sections: one section per setting.
+    across: the figures that compare settings and hyperparameters.
+    unfinished: the table of unfinished runs; None if there are none.
+    runs: the table of finished runs; None if there are none.
+    left_out: a sentence for each run that was left out.
+    charts: the data of the charts as JSON, safe inside an HTML script element.
+    static: whether the page has static figures for print.
+  """
+
+  final: Table | None
+  sections: Sequence[Section]
+  across: Sequence[Picture]
+  unfinished: Table | None
+  runs: Table | None
+  left_out: Sequence[str]
+  charts: str
+  static: bool
+
+
+def page(contents: Contents, *, live: str | None = None) -> str:
   """The HTML of the page.
 
   Args:
-    final: the table of final values.
-    sections: one section per setting.
-    heat: the figures that compare settings and hyperparameters.
-    runs: all runs in the report.
-    left_out: a sentence for each run that was left out.
+    contents: what to show.
+    live: for a page that follows running runs, the version of the data that it shows.
   """
-  links = [("final", "Final results")]
-  links += [(f"setting-{i}", s.setting.label) for i, s in enumerate(sections, 1)]
-  links += [("heat", "Settings and hyperparameters")] if heat else []
-  links += [("runs", "Runs")]
+  sections = contents.sections
+  script = "'use strict';\n(() => {\n" + "".join(_file(name) for name in _SCRIPTS) + "})();\n"
+  style = _file("page.css")
+  title = html.escape(_title(sections))
+  followed = "" if live is None else f" data-live={live}"
   parts = [
-    "<!doctype html>\n<html lang=en><head><meta charset=utf-8>",
-    "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; img-src data:; "
-    "style-src 'unsafe-inline'\">",
+    f"<!doctype html>\n<html lang=en{followed}><head><meta charset=utf-8>",
+    f'<meta http-equiv=Content-Security-Policy content="{policy(script, style, live=live is not None)}">',
     '<meta name=viewport content="width=device-width, initial-scale=1">',
-    f"<title>{html.escape(_title(sections))}</title><style>{STYLE}</style></head><body>",
-    f"<header><h1>{html.escape(_title(sections))}</h1><p>{html.escape(_counts(sections, runs))}</p><nav>",
-    *(f'<a href="#{target}">{html.escape(text)}</a>' for target, text in links),
-    "</nav></header><main>",
+    f"<title>{title}</title><style>{style}</style></head><body>",
+    f'<header><div class="top"><h1>{title}</h1>{_theme()}</div>',
+    f'<p class="counts">{html.escape(_counts(contents))}</p>',
+    *(["<p id=live></p>"] if live is not None else []),
+    f"{_navigation(contents)}</header>",
+    f"<main{' class=printed' if contents.static else ''}>",
     f'<div class="headlines">{"".join(_headline(s.setting) for s in sections)}</div>',
-    f"<section><h2>Final results</h2>{to_html(final)}</section>",
+    _table_section("results", "Final results", contents.final),
+    _table_section("going-on", "Unfinished runs", contents.unfinished),
+    "" if sections else "<p>No run has been evaluated yet.</p>",
     *(_section(number, section) for number, section in enumerate(sections, 1)),
-    _heat_section(heat),
-    _runs_section(runs, left_out),
-    "</main></body></html>\n",
-  ]
+    _across_section(contents.across),
+    _runs_section(contents.runs, contents.left_out),
+    "</main>",
+    f'<script type="application/json" id=data>{contents.charts}</script>',
+    f"<div id=tip role=status hidden></div><script>{script}</script></body></html>\n",
+  ]  # fmt: skip
   return "\n".join(part for part in parts if part)
+
+
+def policy(script: str, style: str, *, live: bool) -> str:
+  """The content security policy: this script, this style, images inside the page, and nothing else."""
+  rules = [
+    "default-src 'none'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "img-src data:",
+    f"script-src '{_hash(script)}'",
+    f"style-src '{_hash(style)}'",
+    *(["connect-src 'self'"] if live else []),
+  ]
+  return "; ".join(rules)
+
+
+def _hash(text: str) -> str:
+  return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _file(name: str) -> str:
+  return (_BROWSER / name).read_text(encoding="utf-8")
+
+
+def _theme() -> str:
+  options = "".join(
+    f'<option value="{value}">{text}</option>'
+    for value, text in (("", "as the system"), ("light", "light"), ("dark", "dark"))
+  )
+  return f"<label hidden>Theme <select id=theme>{options}</select></label>"
+
+
+def _navigation(contents: Contents) -> str:
+  links = [("results", "Final results")] if contents.final else []
+  links += [("going-on", "Unfinished runs")] if contents.unfinished else []
+  links += [(f"setting-{i}", s.setting.label) for i, s in enumerate(contents.sections, 1)]
+  links += [("across", "Settings and hyperparameters")] if contents.across else []
+  links += [("all-runs", "Runs")]
+  written = "".join(f'<a href="#{target}">{html.escape(text)}</a>' for target, text in links)
+  return f"<nav>{written}</nav>"
 
 
 def _title(sections: Sequence[Section]) -> str:
   tasks = dict.fromkeys(section.setting.task for section in sections)
-  return f"Federated algorithms on {', '.join(tasks)}"
+  return f"Federated algorithms on {', '.join(tasks)}" if tasks else "Federated algorithms"
 
 
-def _counts(sections: Sequence[Section], runs: Sequence[Run]) -> str:
-  methods = {method.label for section in sections for method in section.setting.methods}
-  counts = {"run": len(runs), "method": len(methods), "setting": len(sections)}
-  return " · ".join(f"{count} {what}{'s' * (count > 1)}" for what, count in counts.items())
+def _counts(contents: Contents) -> str:
+  settings = [section.setting for section in contents.sections]
+  counts = {
+    "finished run": len(contents.runs.rows) if contents.runs else 0,
+    "unfinished run": len(contents.unfinished.rows) if contents.unfinished else 0,
+    "method": len({method.label for setting in settings for method in setting.methods}),
+    "setting": len(settings),
+  }
+  return " · ".join(f"{n} {what}{'s' * (n > 1)}" for what, n in counts.items() if n)
 
 
 def _headline(setting: Setting) -> str:
@@ -139,9 +191,13 @@ def _headline(setting: Setting) -> str:
       )
   where = ", ".join([setting.label, *setting.notes])
   return (
-    f'<div class="headline"><span>{html.escape(where)}</span><strong>{html.escape(value)}</strong>'
-    f"<span>{html.escape(headline)}</span></div>"
+    f'<div class="headline" title="Final: {DESCRIPTION}"><span>{html.escape(where)}</span>'
+    f"<strong>{html.escape(value)}</strong><span>{html.escape(headline)}</span></div>"
   )
+
+
+def _table_section(name: str, title: str, table: Table | None) -> str:
+  return f"<section id={name}><h2>{title}</h2>{to_html(table)}</section>" if table else ""
 
 
 def _section(number: int, section: Section) -> str:
@@ -156,46 +212,36 @@ def _section(number: int, section: Section) -> str:
   pictures = "".join(_picture(p, "wide" if i == 0 else "") for i, p in enumerate(section.pictures))
   return (
     f'<section id="setting-{number}"><h2>{html.escape(setting.label)}{notes}</h2>'
-    f'<p class="what">{html.escape(values)}</p><div class="grid">{pictures}</div>'
+    f'<p class="what">{html.escape(values)}</p>'
+    f'<div class="interactive" data-setting="{number - 1}" hidden></div>'
+    f'<div class="grid">{pictures}</div>'
     f"{''.join(to_html(table) for table in section.tables)}</section>"
   )
 
 
 def _picture(picture: Picture, kind: str = "") -> str:
   data = base64.b64encode(picture.svg).decode()
+  classes = [kind, "curves" if picture.charted else "", "tall" if picture.tall else ""]
+  named = " ".join(filter(None, classes))
   return (
-    f'<figure class="{kind}"><h3>{html.escape(picture.title)}</h3>'
+    f'<figure class="{named}"><h3>{html.escape(picture.title)}</h3>'
     f'<img alt="{html.escape(picture.alt)}" src="data:image/svg+xml;base64,{data}">'
     f"<figcaption>{html.escape(picture.caption)} <code>{html.escape(picture.files)}</code></figcaption>"
     "</figure>"
   )
 
 
-def _heat_section(heat: Iterable[Picture]) -> str:
-  shown = "".join(map(_picture, heat))
+def _across_section(pictures: Iterable[Picture]) -> str:
+  drawn = "".join(map(_picture, pictures))
   return (
-    f'<section id="heat"><h2>Settings and hyperparameters</h2><div class="grid">{shown}</div></section>'
-    if shown
+    f"<section id=across><h2>Settings and hyperparameters</h2><div class=grid>{drawn}</div></section>"
+    if drawn
     else ""
   )
 
 
-def _runs_section(runs: Sequence[Run], left_out: Sequence[str]) -> str:
-  rows = "".join(
-    "<tr>" + "".join(f"<td>{html.escape(str(text))}</td>" for text in _run_row(run)) + "</tr>\n"
-    for run in runs
-  )
+def _runs_section(runs: Table | None, left_out: Sequence[str]) -> str:
   listed = "".join(f"<li>{html.escape(text)}</li>" for text in left_out)
-  missing = f"<h3>Left out</h3><ul>{listed}</ul>" if listed else ""
-  names = ("Folder", "Algorithm", "Seed", "Rounds", "Revision", "")
-  head = "".join(f"<th>{name}</th>" for name in names)
-  table = (
-    f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-  )
-  return f'<section id="runs"><h2>Runs</h2><figure>{folded(table, len(runs))}{missing}</figure></section>'
-
-
-def _run_row(run: Run) -> tuple[object, ...]:
-  versions = run.config.get("versions", {})
-  return (run.path.name, run.config["algo"], run.config["seed"], run.rounds, versions.get("git", ""),
-          "diverged" if run.diverged else "")  # fmt: skip
+  missing = f"<figure><h3>Left out of the tables</h3><ul>{listed}</ul></figure>" if listed else ""
+  table = to_html(runs) if runs else ""
+  return f'<section id="all-runs"><h2>Runs</h2>{table}{missing}</section>'

@@ -1,5 +1,6 @@
 """The tables of a report: final values, costs, best values, communication, hyperparameters."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
@@ -262,6 +263,11 @@ def configurations_table(setting: Setting) -> Table | None:
   header = ["Method", "Values", "Seeds", f"Final {setting.metric.name}"]
   title = _title("Hyperparameters tried", setting)
   return Table("cells", title, caption, header, rows, foldable=True)
+
+
+def with_notes(table: Table, setting: Setting) -> Table:
+  """The table with the notes of its setting, which CSV shows in the header."""
+  return dataclasses.replace(table, notes=setting.notes)
 
 
 def _title(text: str, setting: Setting) -> str:

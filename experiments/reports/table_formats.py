@@ -57,6 +57,7 @@ class Table:
     header: the names of the columns.
     rows: the cells.
     foldable: whether the page may fold it if it is long.
+    texts: whether the columns hold texts, which are aligned to the left.
     notes: what the title says of the data, such as "synthetic data"; CSV has no title and says it in the
       header.
   """
@@ -68,6 +69,28 @@ class Table:
   rows: Sequence[Sequence[TableCell]]
   foldable: bool = False
   notes: Sequence[str] = ()
+  texts: bool = False
+
+
+class FileNames:
+  """Gives every file of a report a distinct name that is safe in any folder."""
+
+  def __init__(self) -> None:
+    self._used: set[tuple[str, str]] = set()
+
+  def distinct(self, kind: str, text: str) -> str:
+    """A name made from a text, without a suffix; `kind` is `figure` or `table`."""
+    base = re.sub(r"[^a-z0-9.=-]+", "_", text.lower()).strip("_.")[:80] or kind
+    name, number = base, 1
+    while (kind, name) in self._used:
+      number += 1
+      name = f"{base}_{number}"
+    self._used.add((kind, name))
+    return name
+
+  def table(self, table: Table, prefix: str) -> Table:
+    """The table, with its name in full."""
+    return dataclasses.replace(table, name=self.distinct("table", f"{prefix}_{table.name}"))
 
 
 def to_html(table: Table) -> str:
@@ -79,9 +102,10 @@ def to_html(table: Table) -> str:
   )
   data = base64.b64encode(to_csv(table).encode()).decode()
   link = f'<a class="csv" download="{html.escape(table.name)}.csv" href="data:text/csv;base64,{data}">CSV</a>'
+  kind = "table texts" if table.texts else "table"
   inner = f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
   return (
-    f'<figure class="table" id="{html.escape(table.name)}"><h3>{html.escape(table.title)} {link}</h3>\n'
+    f'<figure class="{kind}" id="{html.escape(table.name)}"><h3>{html.escape(table.title)} {link}</h3>\n'
     f"{folded(inner, len(table.rows)) if table.foldable else inner}\n"
     f"<figcaption>{html.escape(table.caption)}</figcaption></figure>\n"
   )
@@ -105,7 +129,8 @@ def _html_cell(cell: TableCell, is_name: bool) -> str:
 def to_markdown(table: Table) -> str:
   """The table as GitHub-flavoured Markdown."""
   lines = [f"**{_markdown(table.title)}**", "", _markdown_row(map(_markdown, table.header))]
-  lines.append(_markdown_row([":--", *["--:"] * (len(table.header) - 1)]))
+  others = ":--" if table.texts else "--:"
+  lines.append(_markdown_row([":--", *[others] * (len(table.header) - 1)]))
   for row in table.rows:
     lines.append(_markdown_row(_markdown_cell(cell) for cell in row))
   return "\n".join([*lines, "", _markdown(table.caption), ""])
@@ -168,10 +193,11 @@ def _csv_text(text: str) -> str:
 
 def to_latex(table: Table) -> str:
   """The table as LaTeX; needs the package booktabs."""
+  columns = "l" + ("l" if table.texts else "r") * (len(table.header) - 1)
   lines = [r"\begin{table}[t]", r"  \centering",
            f"  \\caption{{{latex(table.title)}. {latex(table.caption)}}}",
            f"  \\label{{tab:{re.sub('[^a-z0-9]+', '-', table.name.lower())}}}",
-           f"  \\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}", r"    \toprule",
+           f"  \\begin{{tabular}}{{{columns}}}", r"    \toprule",
            "    " + " & ".join(map(latex, table.header)) + r" \\", r"    \midrule"]  # fmt: skip
   lines += ["    " + " & ".join(map(_latex_cell, row)) + r" \\" for row in table.rows]
   return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])

@@ -11,13 +11,13 @@ import pytest
 from experiments import report
 from experiments.reports import (
   algorithm_names,
+  chart_data,
   heatmaps,
   measures,
   palette,
   result_tables,
   table_formats,
   trends,
-  writer,
 )
 from experiments.runs import final_value, reader
 from experiments.runs.metric import Metric
@@ -335,4 +335,4 @@ def test_what_never_happened_has_no_figure(tmp_path):
     counted = {"clients/non_finite": [0, 0], "clients/dropped": dropped}
     write_run(tmp_path, algo, [0.5, 0.6], columns=counted)
   (setting,), _ = compared(tmp_path)
-  assert writer._diagnostics(setting) == ["clients/dropped"]
+  assert chart_data.diagnostics(setting) == ["clients/dropped"]
