@@ -92,7 +92,7 @@ def test_given_hyperparameters_are_used():
   text = describe.describe(
     "fedpaq", describe.hyperparameters("fedpaq", ["bits=32"]), describe.linear_model(), "a model"
   )
-  assert "bits                   32\n" in text
+  assert "bits                   32                       a whole number at least 2\n" in text
   assert "together  1 times FedAvg's" in text
 
 

@@ -12,7 +12,12 @@ from typing import Any
 
 
 def evaluate(
-  what: str, text: str, callables: Mapping[str, Callable[..., Any]], *, literal: str = "a number"
+  what: str,
+  text: str,
+  callables: Mapping[str, Callable[..., Any]],
+  *,
+  literal: str = "a number",
+  call: str = "one of",
 ) -> Any:
   """Returns the literal in `text`, or the result of the call that `text` spells.
 
@@ -21,11 +26,12 @@ def evaluate(
     text: a Python literal (`0.1`, `[1, 2]`), a bare name (`sgdm`), or a call with literal arguments.
     callables: the allowed callables by name.
     literal: what a literal stands for, for the error message; empty if only calls make sense.
+    call: the words before the names of the callables in the error message.
 
   Raises:
     ValueError: the text is neither, names an unknown callable, or its arguments do not fit.
   """
-  expected = " or ".join(filter(None, [literal, f"one of {_forms(callables)}"]))
+  expected = " or ".join(filter(None, [literal, f"{call} {_forms(callables)}"]))
   try:
     node = ast.parse(text.strip(), mode="eval").body
     if isinstance(node, ast.Name):

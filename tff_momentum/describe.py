@@ -10,13 +10,16 @@ import argparse
 import ast
 import difflib
 import os
+import signal
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tff_momentum import registry, user_code
+from tff_momentum.default_rates import reason
 from tff_momentum.papers import PAPERS
+from tff_momentum.ranges import check, range_of
 from tff_momentum.registry import ALGORITHMS, REQUIRED
 
 if TYPE_CHECKING:
@@ -95,7 +98,8 @@ def hyperparameters(algorithm: str, assignments: Iterable[str]) -> dict[str, Any
   """Reads `name=value` texts.
 
   Raises:
-    DescribeError: if a text has another form, or the algorithm has no such hyperparameter.
+    DescribeError: if a text has another form, the algorithm has no such hyperparameter, or the value is out
+      of its range.
   """
   known, given = registry.info(algorithm).hyperparameters, {}
   for text in assignments:
@@ -106,6 +110,10 @@ def hyperparameters(algorithm: str, assignments: Iterable[str]) -> dict[str, Any
       hint = _suggestions(name, known)
       raise DescribeError(f"{algorithm} has no {name!r}; it has {', '.join(known)}.{hint}")
     given[name] = _literal(value)
+    try:
+      check(algorithm, name, given[name])
+    except ValueError as error:
+      raise DescribeError(str(error)) from None
   return given
 
 
@@ -128,13 +136,16 @@ def describe(
   Raises:
     DescribeError: if a hyperparameter has an invalid value.
   """
+  from tff_momentum import algorithms
+
   info = registry.info(algorithm)
   process = build(algorithm, given, model, examples)
   lines = [
     *_title_lines(algorithm, info),
     "",
     "hyperparameters",
-    *_hyperparameter_lines(info.hyperparameters, given, examples),
+    *hyperparameter_lines(algorithm, given, examples),
+    f"  {'default rates':22} {reason(algorithms.builder(algorithm))}",
     "",
     f"on {model_name} with {model.num_parameters:,} parameters, {model.num_bytes:,} bytes",
     f"  server state  {process.server_state_type}",
@@ -229,20 +240,28 @@ def _title_lines(algorithm: str, info: registry.AlgorithmInfo) -> list[str]:
   ]
 
 
-def _hyperparameter_lines(
-  known: Mapping[str, Any], given: Mapping[str, Any], examples: Mapping[str, Any]
+def hyperparameter_lines(
+  algorithm: str, given: Mapping[str, Any], examples: Mapping[str, Any]
 ) -> list[str]:
+  """One line per hyperparameter: its name, its value, and its range.
+
+  Args:
+    algorithm: a key of `ALGORITHMS`.
+    given: the values that replace defaults.
+    examples: the values of hyperparameters that have no default or depend on the task.
+  """
   lines = []
-  for name, default in known.items():
+  for name, default in registry.info(algorithm).hyperparameters.items():
     if name in given:
       text = repr(given[name])
     elif default is REQUIRED:
-      text = f"required; here {examples.get(name)!r}"
+      text = f"required; here {examples[name]!r}" if name in examples else "required"
     elif name in examples and examples[name] != default:
       text = f"{default!r}; here {examples[name]!r}"
     else:
       text = repr(default)
-    lines.append(f"  {name:22} {text}")
+    known = range_of(algorithm, name)
+    lines.append(f"  {name:22} {text:24} {known.text if known else ''}".rstrip())
   return lines
 
 
@@ -262,4 +281,5 @@ def _literal(text: str) -> Any:
 
 
 if __name__ == "__main__":
+  signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is not an error
   sys.exit(main(sys.argv[1:]))

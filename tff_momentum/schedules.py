@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from tff_momentum import call_syntax, validation
+from tff_momentum import call_syntax, ranges, validation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +140,7 @@ def schedule(name: str, value: float | str | Schedule, **bounds: float) -> Sched
     ValueError: the value is no schedule, or leaves its bounds.
   """
   if isinstance(value, str):
-    value = call_syntax.evaluate(name, value, SCHEDULES, literal="a number")
+    value = call_syntax.evaluate(name, value, SCHEDULES, **ranges.SCHEDULE_WORDS)
   if not isinstance(value, Schedule):
     value = constant(validation.number(name, value, **bounds))
   # Unlike a constant, a schedule may fall to zero: its last rounds then change nothing.

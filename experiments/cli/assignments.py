@@ -7,8 +7,8 @@ import ast
 from collections.abc import Iterable, Mapping
 
 import tasks
-from experiments.cli.errors import UserError, unknown_name
-from tff_momentum import registry
+from experiments.cli.errors import UserError, as_user_errors, unknown_name
+from tff_momentum import ranges, registry
 from tff_momentum.registry import REQUIRED
 
 # Arguments of builders that follow from the task and the cohort; users cannot set them.
@@ -37,7 +37,7 @@ def settable(algo: str) -> dict[str, object]:
 
 
 def hyperparameters(algo: str, given: Mapping[str, object]) -> dict[str, object]:
-  """Reads hyperparameters; raises `UserError` for unknown names and for required ones that are missing.
+  """Reads hyperparameters; raises `UserError` for unknown names, values out of range and missing ones.
 
   Args:
     algo: the algorithm.
@@ -51,6 +51,8 @@ def hyperparameters(algo: str, given: Mapping[str, object]) -> dict[str, object]
       raise unknown_name(f"the algorithm {algo}", name, known)
     if isinstance(known[name], bool) and not isinstance(value, bool):
       raise UserError(f"{name} must be true or false; found {value!r}.")
+    with as_user_errors(ValueError):
+      ranges.check(algo, name, value)
   for name, default in known.items():
     if default is REQUIRED and name not in (*found, "client_learning_rate"):
       raise UserError(f"the algorithm {algo} needs --set {name}=..., which has no default.")

@@ -57,7 +57,10 @@ def _define_experiment() -> None:
   flags.DEFINE_string("algo", None, "Name of the algorithm; --list shows all algorithms. One of your own: "
                       "my_package.my_module:my_builder.")  # fmt: skip
   flags.DEFINE_bool("help", False, "Print all flags and exit.", allow_override=True)
-  flags.DEFINE_bool("list", False, "List all tasks and algorithms and exit.")
+  flags.DEFINE_bool("list", False, "List all tasks and algorithms and exit; with --algo, an algorithm's "
+                    "hyperparameters, with --task, a task's options.")  # fmt: skip
+  flags.DEFINE_bool("list_presets", False, "List the presets and exit; --preset=ghbm/table1, --task and "
+                    "--algo choose among them.")  # fmt: skip
   flags.DEFINE_string("preset", None, "Flags of a paper's experiment, such as ghbm/table1/...; flags on the "
                       "command line override them.")  # fmt: skip
   flags.DEFINE_string("from_config", None, "Flags from another run's config.json; flags on the command line "

@@ -41,7 +41,7 @@ def names(prefix: str = "") -> list[str]:
     folders = {parent for name in found for parent in _parents(name)}
     hint = suggestions(prefix, [*found, *folders])
     raise UserError(
-      f"there is no preset {prefix!r}{hint}; the presets are the .flags files in experiments/presets."
+      f"there is no preset {prefix!r}{hint}; run.py --list_presets shows all {len(found)}."
     )
   return chosen
 

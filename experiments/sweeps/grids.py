@@ -18,7 +18,8 @@ from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 # The scope of a task's option, for a name that is also a hyperparameter of the algorithm.
 TASK = "task"
 # Flags of `run.py` that do not affect the result, or that a sweep sets itself.
-NOT_FOR_GRIDS = ("task", "algo", "set", "task_set", "list", "help", "root_output_dir", "runtime",
+NOT_FOR_GRIDS = ("task", "algo", "set", "task_set", "list", "list_presets", "help",
+                 "root_output_dir", "runtime",
                  "experiment_name", "devices", "max_clients_in_flight", "quiet", "preset", "scale",
                  "data_dir", "rounds_per_checkpoint", "keep_checkpoints", "client_states",
                  "restart", "profile", "lean", "flagfile")  # fmt: skip

@@ -19,8 +19,8 @@ from tff_momentum.user_code import plain_name
 FLAGS = flags.FLAGS
 LISTING = "run.py --list"  # shows the names of tasks and algorithms
 # Flags of run.py that a sweep interprets itself or sets for each run.
-OWN = ("task", "algo", "set", "seed", "root_output_dir", "experiment_name", "quiet", "list", "help",
-       "preset")  # fmt: skip
+OWN = ("task", "algo", "set", "seed", "root_output_dir", "experiment_name", "quiet", "list",
+       "list_presets", "help", "preset")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

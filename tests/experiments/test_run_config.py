@@ -162,8 +162,10 @@ def test_names_are_checked_before_tensorflow_is_imported():
 
 
 def test_values_are_checked_before_any_data_is_loaded():
+  with pytest.raises(UserError, match=r"beta must be .* below 1; found 2"):
+    assignments.hyperparameters("fedavgm", {"beta": "2"})
   with pytest.raises(ValueError, match=r"beta must be .* below 1; found 2"):
-    build.check_values("fedavgm", assignments.hyperparameters("fedavgm", {"beta": "2"}))
+    build.check_values("fedavgm", {"beta": "step(2, every=9)"})
   with pytest.raises(ValueError, match="compression"):
     build.check_compression("zip:9")
   build.check_values("fedavgm", {"beta": 0.5})
