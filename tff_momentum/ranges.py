@@ -59,7 +59,7 @@ def _number(*, schedule: bool = False, optional: bool = False, **bounds: float) 
 
 
 def _schedule(**bounds: float) -> Range:
-  return _number(schedule=True, **bounds)
+  return Range("number", bounds, schedule=True)
 
 
 def _choice(*names: str) -> Range:

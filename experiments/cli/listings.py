@@ -44,7 +44,7 @@ def algorithm(name: str) -> str:
   lines = describe.hyperparameter_lines(name, {}, {})
   return "\n".join(
     [
-      f"{name} ({info.source}): {info.rule}" if info.source else f"{name}: {info.rule}",
+      f"{name} ({info.source}): {info.rule}" if info.source != name else f"{name}: {info.rule}",
       "",
       "Hyperparameters (--set name=value), their defaults and ranges:",
       *(line for line in lines if line.split()[0] in own),
