@@ -33,9 +33,9 @@ if TYPE_CHECKING:
   from tff_momentum.client import Client, LocalWork
   from tff_momentum.models.keras import from_keras
   from tff_momentum.models.model import Model
+  from tff_momentum.processes.client_input import ClientInput
   from tff_momentum.processes.learning_process import as_learning_process
   from tff_momentum.processes.process import (
-    ClientInput,
     FederatedProcess,
     ProcessState,
     RoundOutput,
@@ -88,7 +88,7 @@ __all__ = [
 _DEFINED_IN = {
   "Algorithm": "algorithm",
   "Client": "client",
-  "ClientInput": "processes.process",
+  "ClientInput": "processes.client_input",
   "Exchange": "algorithm",
   "FederatedProcess": "processes.process",
   "LocalWork": "client",

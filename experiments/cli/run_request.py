@@ -17,6 +17,7 @@ from experiments.cli.errors import UserError, as_user_errors
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 from experiments.cli.uneven_clients import UnevenClients
 from tasks.data import folders
+from tff_momentum import user_code
 from tff_momentum.runtime.ray.address import check_listening
 
 
@@ -152,7 +153,9 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
 
 def _task_options(given: flags.FlagValues, texts: Mapping[str, str]) -> dict[str, object]:
   found = assignments.task_options(given.task, _given(given, TASK_FLAGS), texts)
-  if "data_dir" in tasks.info(given.task).options and found.get("data") != "synthetic":
+  ours = not user_code.is_user_code(given.task)  # a user's task may keep its data in another way
+  reads_folder = "data_dir" in tasks.info(given.task).options and found.get("data") != "synthetic"
+  if ours and reads_folder:
     with as_user_errors(folders.DataError):
       folders.check_given(given.data_dir)
   return found

@@ -8,19 +8,18 @@ running averages are state that federated averaging does not cover.
 """
 
 import collections
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from keras.src import backend
 from tensorflow.python.ops import control_flow_ops
 
+from tff_momentum.models import keras_metrics
 from tff_momentum.models import model as gradients
+from tff_momentum.models.keras_metrics import Metric as Metric
 from tff_momentum.models.model import Model, Tally
-
-# (labels, predictions) -> a value per example, or a pair (values, weights) to weight the examples.
-Metric: TypeAlias = Callable[[Any, Any], Any]
 
 
 def from_keras(
@@ -28,7 +27,7 @@ def from_keras(
   *,
   loss: Callable[[Any, Any], tf.Tensor],
   batch_spec: Any,
-  metrics: Mapping[str, Metric] | None = None,
+  metrics: Mapping[str, Any] | Iterable[Any] | None = None,
   seed: int = 0,
   penultimate: str | None = None,
   penalty: Callable[[tf.Tensor], tf.Tensor] | None = None,
@@ -49,8 +48,8 @@ def from_keras(
     build: () -> the Keras model; every call must build the same one.
     loss: (labels, predictions) -> the mean loss of the batch, such as a Keras loss object.
     batch_spec: the `tf.TensorSpec`s of a batch, a pair (x, y) or a mapping with the keys x and y.
-    metrics: name -> function of (labels, predictions) that returns one value per example, or a pair of
-      values and weights.
+    metrics: Keras metrics, or functions of (labels, predictions) that return one value per example or a pair
+      of values and weights; a list, or a dictionary by name.
     seed: the seed of the initial weights.
     penultimate: the name of the layer whose output FedMAX regularises; `build` must then return a functional
       or sequential model.
@@ -61,9 +60,9 @@ def from_keras(
 
   Raises:
     ValueError: if `build` does not return a Keras model with weights, if a layer is a BatchNormalization, or
-      if a metric does not return a value per example.
+      if a metric is none or does not return a value per example.
   """
-  metrics = dict(metrics or {})
+  metrics = keras_metrics.by_name(metrics)
 
   def fresh_weights(seed: int) -> tuple[np.ndarray, ...]:
     tf.keras.utils.set_random_seed(seed % 2**32)

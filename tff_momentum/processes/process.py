@@ -2,9 +2,10 @@
 
     next(state, clients) -> RoundOutput(state, clients, metrics)
 
-`state` is a `ProcessState` at the server and `clients` a list of `ClientInput`, one per client; the clients'
-new states come back in the same order. All types are explicit: `FederatedProcess` has the types of the
-server state, the client state, messages and uploads, and computes bytes on the wire from them.
+`state` is a `ProcessState` at the server and `clients` a list of `ClientInput`, one per client, or of bare
+data sets if clients keep no state; the clients' new states come back in the same order. All types are
+explicit: `FederatedProcess` has the types of the server state, the client state, messages and uploads, and
+computes bytes on the wire from them.
 """
 
 import collections
@@ -20,6 +21,7 @@ from tff_momentum import trees, validation, wire_bytes
 from tff_momentum.algorithm import Algorithm, ClientState, ServerState
 from tff_momentum.client import Client, LocalWork
 from tff_momentum.models.model import Model, Seed, Weights
+from tff_momentum.processes.client_input import ClientInput, RoundComputation
 from tff_momentum.processes.exchange import (
   NOTHING,
   ROUND,
@@ -47,31 +49,6 @@ class ProcessState(NamedTuple):
   round: Any
   server: ServerState
   aggregators: tuple[Any, ...]
-
-
-class ClientInput(NamedTuple):
-  """A client's input to a round.
-
-  Example:
-    >>> import numpy as np, tensorflow as tf, tff_momentum as tfm
-    >>> x, y = np.zeros([3, 784], np.float32), np.zeros([3], np.int32)
-    >>> data = tf.data.Dataset.from_tensor_slices((x, y)).batch(2)
-    >>> tfm.ClientInput(seed=np.int32([1, 7]), state=(), data=data).steps
-    ()
-
-  Attributes:
-    seed: int32[2], different for each client and round.
-    state: what the client kept from its last round; `FederatedProcess.initial_client_state` at first.
-    data: the client's batches, a `tf.data.Dataset`.
-    steps: K_i, int32, if the process was built with `LocalWork(uneven=True)`; 0 stands for the usual number.
-    staleness: the number of rounds since the client started, int32, if the algorithm is asynchronous.
-  """
-
-  seed: Any
-  state: ClientState
-  data: Any
-  steps: Any = ()
-  staleness: Any = ()
 
 
 class RoundOutput(NamedTuple):
@@ -117,7 +94,7 @@ class FederatedProcess(tff.templates.IterativeProcess):
     compiled_exchanges: Sequence[CompiledExchange],
   ):
     """Wraps compiled computations; use `build_process`."""
-    super().__init__(initialize, next_fn, next_is_multi_arg=True)
+    super().__init__(initialize, RoundComputation.of(next_fn), next_is_multi_arg=True)
     self.algorithm = algorithm
     self.model = model
     self.work = work
