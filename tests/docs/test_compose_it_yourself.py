@@ -35,7 +35,9 @@ def test_the_blocks_run_in_order(tmp_path):
   (tmp_path / "page.py").write_text("\n\n".join(b for b in BLOCKS if b not in FILES.values()))
   first = python(["page.py"], tmp_path, PYTHONPATH=str(ROOT))
   assert first.returncode == 0, first.stderr
-  assert "measured by the aggregator: ['clipped_count', 'clipping', 'clipping_norm']" in first.stdout
+  assert (
+    "measured by the aggregator: ['clipped_count', 'clipping', 'clipping_norm']" in first.stdout
+  )
   words = [line for line in first.stdout.splitlines() if line.startswith("accuracy ")]
   assert float(words[0].split()[1]) > 0.8
   assert (tmp_path / "my_run" / "checkpoints").exists()
