@@ -43,6 +43,9 @@ class Task:
     defaults: the defaults of the run's flags.
     data: where the examples come from: "embedded", "real" or "synthetic".
     details: what `config.json` records about the task (options as resolved, sizes).
+    client_evaluation: (client id, batch size) -> a training client's examples, prepared like the test data
+      and in a fixed order, for `--tune_on=validation`. None if `dataset` does no random augmentation: its
+      examples are then used.
 
   Two clients that fit a line, one to each half of it:
 
@@ -81,6 +84,7 @@ class Task:
   defaults: Defaults
   data: str
   details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  client_evaluation: Callable[[str, int], tf.data.Dataset] | None = None
 
   def __repr__(self) -> str:
     return (

@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from experiments.claim_trials.claim import Arm, Panel, Results, TrialSetting
 from experiments.reports import measures
-from experiments.runs import reader
+from experiments.runs import final_value, reader
 from experiments.sweeps.grids import Grid
 from experiments.sweeps.local_pool import LocalPool
 from experiments.sweeps.scheduler import Sweep
 from experiments.sweeps.search_space import SearchSpace, SweepRun, runs_of
+from experiments.sweeps.sweep_config import TUNED_ON
 
 TUNING_SEED = 0
+REMARKS = {"final": final_value.DESCRIPTION, "tuned on": TUNED_ON["test"]}  # below the tables
 QUICK_FACTOR = 10  # --quick divides the rounds by this
 
 
@@ -86,7 +88,7 @@ def search_space(setting: TrialSetting, arm: Arm, data_dir: str | None) -> Searc
     algo=arm.algo,
     flags=(
       f"--task={setting.task}", f"--algo={arm.algo}", *setting.flags, *arm.flags, *where,
-      f"--total_rounds={setting.rounds}", "--max_clients_in_flight=1", "--lean",
+      f"--total_rounds={setting.rounds}", "--max_clients_in_flight=1", "--lean", "--tune_on=test",
     ),
     grids=tuple(Grid(None, name, values) for name, values in grids.items()),
     seeds=(),
@@ -131,7 +133,7 @@ def _sweep(folder: pathlib.Path, runs: Iterable[SweepRun], jobs: int) -> None:
   distinct = list({run.name: run for run in runs}.values())
   pool = LocalPool(jobs)
   try:
-    sweep = Sweep(folder, distinct, pool, None, {"of": "experiments/claims.py"})
+    sweep = Sweep(folder, distinct, pool, None, {"of": "experiments/claims.py", **REMARKS})
     if not sweep.run([None], 1):
       raise Interrupted
   finally:

@@ -15,6 +15,7 @@ from tff_momentum.simulation.clock import STALE_POLICIES
 
 FLAGS = flags.FLAGS
 RUNTIMES = ("inprocess", "ray", "tff")
+TUNE_ON = ("validation", "test")
 # Flags that set an option of the task; tasks without the option refuse them.
 TASK_FLAGS = ("num_clients", "alpha", "model", "data", "data_dir", "similarity", "partition",
               "max_examples_per_client", "vocab_from_data")  # fmt: skip
@@ -109,6 +110,9 @@ def _define_training() -> None:
 def _define_evaluation_and_output() -> None:
   positive = functools.partial(flags.DEFINE_integer, lower_bound=1)
   positive("rounds_per_eval", 1, "Number of rounds between evaluations.")
+  flags.DEFINE_enum("tune_on", "test", TUNE_ON, "What to choose hyperparameters and the best model by: the "
+                    "test data, or a fifth of the training clients, which are held out and never train. "
+                    "sweep.py's default is validation.")  # fmt: skip
   positive("eval_examples", None, "Approximate number of test examples to evaluate on; the same ones every "
            "time.")  # fmt: skip
   positive("rounds_per_checkpoint", 50, "Number of rounds between checkpoints.")

@@ -49,7 +49,9 @@ def read(path: pathlib.Path) -> list[str]:
   ]
   details = config["task_details"]
   options = set(_known_options(config["task"]) or details) & set(details)
-  found += _options(details, options, TASK_FLAGS, "task_set")
+  given = {name for name in options if details[name] is not None}
+  found += _options(details, given, TASK_FLAGS, "task_set")
+  # All hyperparameters, also those that are None: a default may have changed since.
   tuned = config["hyperparameters"]
   return found + _options(tuned, tuned, ALGORITHM_FLAGS, "set")
 
@@ -68,7 +70,6 @@ def _options(
   return [
     f"--{name}={_text(values[name])}" if name in own else f"--{flag}={name}={values[name]}"
     for name in sorted(names)
-    if values[name] is not None
   ]
 
 

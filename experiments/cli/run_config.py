@@ -4,7 +4,7 @@
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from experiments.cli import derived_rates, scale, uneven_clients
@@ -46,6 +46,8 @@ class RunConfig:
     diagnostics: what is measured besides.
     rounds_per_eval: number of rounds between evaluations.
     eval_examples: number of test examples to evaluate on; None for all.
+    tune_on: what hyperparameters and the best model are chosen by: "validation" or "test".
+    validation_clients: the ids of the held-out clients; empty with "test".
     runtime: where computations run.
     data: "embedded", "real" or "synthetic".
     hyperparameters: every hyperparameter of the algorithm: given, derived from the task, or its default.
@@ -74,6 +76,8 @@ class RunConfig:
   diagnostics: DiagnosticsOptions
   rounds_per_eval: int
   eval_examples: int | None
+  tune_on: str
+  validation_clients: Sequence[str]
   runtime: RuntimeOptions
   data: str
   hyperparameters: Mapping[str, object]
@@ -104,6 +108,8 @@ class RunConfig:
       **self.diagnostics.as_json(),
       "rounds_per_eval": self.rounds_per_eval,
       "eval_examples": self.eval_examples,
+      "tune_on": self.tune_on,
+      "validation_clients": list(self.validation_clients),
       "runtime": self.runtime.name,
       "devices": self.runtime.devices,
       "max_clients_in_flight": self.runtime.max_clients_in_flight,
@@ -114,14 +120,22 @@ class RunConfig:
     }
 
 
-def resolve(request: RunRequest, task: "Task") -> RunConfig:
-  """Resolves what a command line asks for: the task's defaults take the place of what was not given."""
+def resolve(request: RunRequest, task: "Task", validation_clients: Sequence[str] = ()) -> RunConfig:
+  """Resolves what a command line asks for: the task's defaults take the place of what was not given.
+
+  Args:
+    request: the command line.
+    task: the task, without the held-out clients.
+    validation_clients: the held-out clients. A cohort that would need them is reduced to all other clients.
+  """
   defaults = task.defaults
   epochs = request.client_epochs_per_round or defaults.client_epochs_per_round
   fixed_steps = request.client_steps_per_round or request.uneven.client_steps_law
   clients_per_round = request.clients_per_round or min(
     scale.shrink("clients_per_round", defaults.clients_per_round, request.scale), len(task.clients)
   )
+  if clients_per_round <= len(task.clients) + len(validation_clients):
+    clients_per_round = min(clients_per_round, len(task.clients))
   batch_size = request.client_batch_size or defaults.client_batch_size
   steps = _usual_steps(request, task, epochs, batch_size)
   sgd = LocalSgd(defaults.client_learning_rate, steps)
@@ -150,6 +164,8 @@ def resolve(request: RunRequest, task: "Task") -> RunConfig:
     diagnostics=request.diagnostics,
     rounds_per_eval=request.rounds_per_eval,
     eval_examples=eval_examples(task, request.eval_examples, request.scale),
+    tune_on=request.tune_on,
+    validation_clients=tuple(validation_clients),
     runtime=request.runtime,
     data=task.data,
     hyperparameters={**settable(request.algo), **derived.values, **request.hyperparameters},

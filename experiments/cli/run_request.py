@@ -86,6 +86,7 @@ class RunRequest:
   diagnostics: DiagnosticsOptions
   rounds_per_eval: int
   eval_examples: int | None
+  tune_on: str
   runtime: RuntimeOptions
   output: OutputOptions
   hyperparameters: Mapping[str, object]
@@ -129,6 +130,7 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
     diagnostics=measured,
     rounds_per_eval=given.rounds_per_eval,
     eval_examples=given.eval_examples,
+    tune_on=given.tune_on,
     runtime=RuntimeOptions(
       name=given.runtime,
       devices=given.devices,

@@ -18,7 +18,8 @@ from experiments.runs.reader import Run
 from tff_momentum.registry import ALGORITHMS
 
 SETTING = ("task", "data", "scale", "total_rounds", "clients_per_round", "client_epochs_per_round",
-           "client_steps_per_round", "client_batch_size", "participation", "eval_examples")  # fmt: skip
+           "client_steps_per_round", "client_batch_size", "participation", "eval_examples",
+           "tune_on")  # fmt: skip
 # Flags of uneven clients. A run with other values counts as another method, so that both can be compared.
 CIRCUMSTANCES = ("async", "max_staleness", "stale", "think_time", "availability", "day", "deadline",
                  "over_selection", "dropout_rate", "client_steps_law", "client_speed")  # fmt: skip
@@ -201,7 +202,7 @@ def _methods(runs: Sequence[Run], metric: Metric) -> list[Method]:
       if chosen:
         label += f" ({', '.join(f'{k}={v}' for k, v in chosen.items())})"
       best = min(
-        configurations, key=lambda configuration: measures.rank(configuration.runs, metric)
+        configurations, key=lambda configuration: measures.tuning_rank(configuration.runs, metric)
       )
       methods.append(Method(algo, variant, label, configurations, best))
   return sorted(methods, key=catalogue_order)

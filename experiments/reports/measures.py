@@ -83,6 +83,19 @@ def rank(runs: Sequence[Run], metric: Metric) -> tuple[bool, float]:
   return False, -value if metric.larger_is_better else value
 
 
+def tuning_rank(runs: Sequence[Run], metric: Metric) -> tuple[bool, float]:
+  """A sort key that chooses a configuration: by held-out clients if the runs have any, else as `rank`.
+
+  Args:
+    runs: the runs of a configuration.
+    metric: the metric on the test data.
+  """
+  held_out = metrics.on_held_out_clients(metric)
+  if all(held_out.column in reader.evaluated(run.columns) for run in runs):
+    return rank(runs, held_out)
+  return rank(runs, metric)
+
+
 def smoothed(line: Curve, window: int) -> Curve:
   """The moving average of a curve, over fewer values at the ends."""
   ones = np.ones(window)

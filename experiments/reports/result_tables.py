@@ -55,8 +55,17 @@ def _final_caption(settings: Sequence[Setting]) -> str:
     caption += f" and over {counts} seeds, ± the standard deviation over seeds"
   caption += ". The best is bold, the second best underlined; × means that a run diverged."
   if any(len(m.configurations) > 1 for s in settings for m in s.methods):
-    caption += " Hyperparameters with the best final value on the same test data."
+    caption += f" {_chosen_on(settings)}"
   return caption
+
+
+def _chosen_on(settings: Sequence[Setting]) -> str:
+  """What hyperparameters were chosen on."""
+  held_out = {s.values.get("tune_on") == "validation" for s in settings}
+  if held_out == {False}:
+    return "Hyperparameters were chosen on the same test data (--tune_on=test)."
+  where = "" if held_out == {True} else ", or on the same test data where tune_on is not validation"
+  return f"Hyperparameters were chosen on held-out training clients (--tune_on=validation){where}."
 
 
 def _final_column(setting: Setting, labels: Sequence[str]) -> list[TableCell]:
@@ -251,7 +260,9 @@ def configurations_table(setting: Setting) -> Table | None:
   rows = []
   for method in tried:
     names = varying([configuration.tuned for configuration in method.configurations])
-    for each in sorted(method.configurations, key=lambda c: measures.rank(c.runs, setting.metric)):
+    for each in sorted(
+      method.configurations, key=lambda c: measures.tuning_rank(c.runs, setting.metric)
+    ):
       values = ", ".join(f"{name}={shown(each.tuned.get(name, 'default'))}" for name in names)
       rows.append([
         TableCell(method.label),
@@ -259,7 +270,10 @@ def configurations_table(setting: Setting) -> Table | None:
         TableCell(str(len(each.runs))),
         final_cell(each, setting, int(each is method.best)),
       ])  # fmt: skip
-  caption = f"The best first; the one in bold is used in the other tables and figures. {FINAL}"
+  caption = (
+    "The best first; the one in bold is used in the other tables and figures. "
+    f"{_chosen_on([setting])} {FINAL}"
+  )
   header = ["Method", "Values", "Seeds", f"Final {setting.metric.name}"]
   title = _title("Hyperparameters tried", setting)
   return Table("cells", title, caption, header, rows, foldable=True)

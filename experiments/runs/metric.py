@@ -101,3 +101,17 @@ def named(name: str, of: str = EVAL) -> Metric:
   """
   column = name if name.startswith((EVAL, VALIDATION)) else of + name
   return Metric(column, not any(word in column.partition("/")[2] for word in LOWER_IS_BETTER))
+
+
+def on_test_data(column: str) -> str:
+  """The column of the same metric on the test data.
+
+  >>> on_test_data("validation/accuracy")
+  'eval/accuracy'
+  """
+  return EVAL + column.removeprefix(VALIDATION) if column.startswith(VALIDATION) else column
+
+
+def on_held_out_clients(metric: Metric) -> Metric:
+  """The same metric on the held-out clients."""
+  return dataclasses.replace(metric, column=VALIDATION + metric.column.removeprefix(EVAL))

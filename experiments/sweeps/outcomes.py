@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.runs import metric as metrics
 from experiments.runs import reader
-from experiments.runs.columns import SECONDS
+from experiments.runs.columns import EVAL, SECONDS, VALIDATION
 from experiments.runs.divergence import has_diverged
 from experiments.runs.final_value import final_value
 
@@ -22,9 +22,10 @@ class Outcome:
     state: waiting, running, done, diverged, failed or pruned.
     rounds: the number of rounds in `metrics.csv`.
     score: the metric's final value, as `runs.final_value` defines it; None if there is none.
-    metric: the metric's column in `metrics.csv` without `eval/`.
+    metric: the metric's column in `metrics.csv`, on the held-out clients if there are any.
     seconds: the wall-clock time of all rounds.
     reason: why the run failed.
+    test: the final value of the same metric on the test data; None if there is none.
   """
 
   state: str
@@ -33,6 +34,7 @@ class Outcome:
   metric: str = ""
   seconds: float = 0.0
   reason: str = ""
+  test: float | None = None
 
   @property
   def settled(self) -> bool:
@@ -51,11 +53,13 @@ def outcome(folder: pathlib.Path, rounds: int | None, metric: str | None) -> Out
   """
   summary, columns = _summary(folder), _columns(folder)
   last = len(columns.get("round", ()))
-  known = Outcome("waiting", last, *_score(columns, rounds, metric), _seconds(columns))
+  score, column = _score(columns, rounds, metric)
+  on_test = _final(columns, metrics.on_test_data(column), rounds)
+  known = Outcome("waiting", last, score, column, _seconds(columns), test=on_test)
   if summary is None:
     return known
   if summary.get("diverged") or (last and has_diverged(reader.last_row(columns))):
-    return dataclasses.replace(known, state="diverged", score=None)
+    return dataclasses.replace(known, state="diverged", score=None, test=None)
   complete = rounds is None or summary["rounds"] >= rounds
   return dataclasses.replace(known, state="done") if complete else known
 
@@ -78,13 +82,21 @@ def _columns(folder: pathlib.Path) -> reader.Columns:
 def _score(
   columns: reader.Columns, rounds: int | None, metric: str | None
 ) -> tuple[float | None, str]:
-  """The final value of the metric, and the metric's name."""
-  chosen = metrics.named(metric) if metric else metrics.main_metric(reader.evaluated(columns))
+  """The final value of the metric, and the metric's column."""
+  evaluated = reader.evaluated(columns)
+  chosen = metrics.tuning_metric(evaluated)
+  if metric is not None:
+    validated = VALIDATION + metric in evaluated
+    chosen = metrics.named(metric, VALIDATION if validated else EVAL)
   if chosen is None:
     return None, ""
-  value = final_value(columns, chosen.column, rounds)
-  finite = value if value is not None and math.isfinite(value) else None
-  return finite, chosen.column.removeprefix("eval/")
+  return _final(columns, chosen.column, rounds), chosen.column
+
+
+def _final(columns: reader.Columns, column: str, rounds: int | None) -> float | None:
+  """The final value of a column; None if it is missing or not finite."""
+  value = final_value(columns, column, rounds)
+  return value if value is not None and math.isfinite(value) else None
 
 
 def _seconds(columns: reader.Columns) -> float:

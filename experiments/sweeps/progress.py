@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from experiments.runs import final_value
 from experiments.sweeps import tables
 from experiments.sweeps.outcomes import Outcome
 from experiments.sweeps.search_space import SweepRun
@@ -28,7 +29,7 @@ class ProgressTable:
     """Records a run that ended during this sweep."""
     self._durations.append(seconds)
     if not self._live and not self._quiet:
-      score = "" if outcome.score is None else f", {outcome.metric} {outcome.score:.4f}"
+      score = "" if outcome.score is None else f", final {outcome.metric} {outcome.score:.4f}"
       reason = f": {outcome.reason}" if outcome.reason else ""
       print(f"{name}: {outcome.state} after {seconds:.0f} s{score}{reason}", flush=True)
 
@@ -51,6 +52,9 @@ class ProgressTable:
     self._erase()
     if not self._quiet:
       results = tables.configuration_results(self._runs, outcomes)
+      metric = next((result.metric for result in results if result.metric), "")
+      if metric:
+        print(f"Final {metric}: {final_value.DESCRIPTION}.")
       width = max(len(result.label) for result in results)
       for result in results:
         print(

@@ -11,16 +11,21 @@ from experiments.cli import flags as cli_flags
 from experiments.cli import names, presets
 from experiments.cli.errors import UserError
 from experiments.runs import final_value
+from experiments.runs.columns import EVAL, VALIDATION
 from experiments.sweeps import grids, local_pool
 from experiments.sweeps.grids import Grid
 from experiments.sweeps.search_space import SearchSpace
 from tff_momentum.user_code import plain_name
 
 FLAGS = flags.FLAGS
+TUNED_ON = {
+  "validation": "held-out training clients (validation/...); eval/... is the test data",
+  "test": "the test data (eval/...)",
+}
 LISTING = "run.py --list"  # shows the names of tasks and algorithms
 # Flags of run.py that a sweep interprets itself or sets for each run.
 OWN = ("task", "algo", "set", "seed", "root_output_dir", "experiment_name", "quiet", "list",
-       "list_presets", "help", "preset")  # fmt: skip
+       "list_presets", "help", "preset", "tune_on")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +41,7 @@ class SweepConfig:
     metric: the evaluation metric to rank by; None for the task's default.
     scale: the fraction of the presets' rounds and cohort; None for the full size.
     dry_run: whether to print the commands only.
+    tune_on: what configurations are ranked by: "validation" or "test".
     remarks: notes by name for the tables.
   """
 
@@ -47,6 +53,7 @@ class SweepConfig:
   metric: str | None
   scale: float | None
   dry_run: bool
+  tune_on: str
   remarks: Mapping[str, object]
 
 
@@ -62,6 +69,9 @@ def define_flags() -> None:
     "scale", None, "For a quick trial: this fraction of the presets' rounds and cohort.", **again
   )
   flags.DEFINE_bool("help", False, "Show the flags and exit.", **again)
+  flags.DEFINE_enum("tune_on", None, cli_flags.TUNE_ON, "What to rank configurations by: held-out training "
+                    "clients, or the test data. Default: validation; test for presets without a grid, which "
+                    "leave nothing to choose.", **again)  # fmt: skip
   flags.DEFINE_multi_string("grid", [], "Values to try, as in beta=0.9,0.99; scaffold:option=I,II for one "
                             "algorithm; task:alpha=0,1 for the task. May be repeated.")  # fmt: skip
   flags.DEFINE_list("seeds", None, "Seeds, as in 1,2,3 (default: the preset's, or 1).")
@@ -104,6 +114,10 @@ def from_flags() -> SweepConfig:
     )
     for space in spaces
   ]
+  tune_on = FLAGS.tune_on or _default_tune_on(spaces)
+  if tune_on != "test":  # run.py's default
+    flag = f"--tune_on={tune_on}"
+    spaces = [dataclasses.replace(space, flags=(*space.flags, flag)) for space in spaces]
   if FLAGS.ray is not None and FLAGS["jobs"].present:
     raise UserError("--jobs and --ray exclude each other; give one of them.")
   return SweepConfig(
@@ -112,16 +126,24 @@ def from_flags() -> SweepConfig:
     jobs=FLAGS.jobs,
     ray=FLAGS.ray,
     halving=FLAGS.halving,
-    metric=FLAGS.metric and FLAGS.metric.removeprefix("eval/"),
+    metric=FLAGS.metric and FLAGS.metric.removeprefix(EVAL).removeprefix(VALIDATION),
     scale=FLAGS.scale,
     dry_run=FLAGS.dry_run,
+    tune_on=tune_on,
     remarks={
       "scale": FLAGS.scale,
       "data": FLAGS.data,
       "halving": FLAGS.halving,
-      "score": f"{final_value.DESCRIPTION}; ± over seeds",
+      "final": f"{final_value.DESCRIPTION}; ± over seeds",
+      "tuned on": TUNED_ON[tune_on],
     },
   )
+
+
+def _default_tune_on(spaces: Sequence[SearchSpace]) -> str:
+  """Held-out clients, unless the sweep runs presets as they are: then all clients train, as in the paper."""
+  to_choose = any(len(grid.values) > 1 for space in spaces for grid in space.grids)
+  return "validation" if to_choose or not FLAGS.preset else "test"
 
 
 def _from_names(common: Sequence[str]) -> list[SearchSpace]:

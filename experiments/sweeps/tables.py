@@ -16,7 +16,17 @@ from experiments.sweeps.search_space import SweepRun
 
 
 class ConfigurationResult(NamedTuple):
-  """A configuration's mean and standard deviation over seeds, and the number of seeds by state."""
+  """A configuration's mean and standard deviation over seeds, and the number of seeds by state.
+
+  Attributes:
+    label: the label of its runs.
+    values: the grid point.
+    metric: the column that ranks configurations.
+    mean: the mean of the runs' final values; None if one diverged.
+    deviation: their standard deviation; None for one seed.
+    states: the number of seeds by state.
+    test: the mean of the final values on the test data; None if one diverged.
+  """
 
   label: str
   values: tuple[tuple[str, str], ...]
@@ -24,6 +34,7 @@ class ConfigurationResult(NamedTuple):
   mean: float | None
   deviation: float | None
   states: Mapping[str, int]
+  test: float | None = None
 
   @property
   def rank(self) -> float:
@@ -60,7 +71,9 @@ def configuration_results(
     members = [outcomes[run.name] for run in runs if run.configuration == configuration]
     scores = [o.score for o in members if o.score is not None and o.state in ("done", "pruned")]
     # If one seed diverged, the mean of the others would mislead.
-    usable = scores if not any(o.state == "diverged" for o in members) else []
+    diverged = any(o.state == "diverged" for o in members)
+    usable = scores if not diverged else []
+    tests = [o.test for o in members if o.test is not None and o.state in ("done", "pruned")]
     found.append(
       ConfigurationResult(
         *configuration,
@@ -70,6 +83,7 @@ def configuration_results(
         states={
           state: sum(o.state == state for o in members) for state in {o.state for o in members}
         },
+        test=statistics.fmean(tests) if tests and not diverged else None,
       )
     )
   order = {label: i for i, label in enumerate(dict.fromkeys(result.label for result in found))}
@@ -103,13 +117,22 @@ def write(
 
 
 def markdown(found: Sequence[ConfigurationResult], remarks: Mapping[str, object]) -> str:
-  """A Markdown table with the best configuration of each label in bold."""
+  """A Markdown table with the best configuration of each label in bold.
+
+  If held-out clients rank the configurations, the table also has the test value of each label's best one.
+  """
   best = {result.label: result for result in reversed(found) if result.rank < math.inf}
   metric = next((result.metric for result in found if result.metric), "score")
-  rows = [["algorithm", "values", f"eval/{metric}", "runs"]]
+  on_test = metrics.on_test_data(metric)
+  held_out = on_test != metric
+  rows = [["algorithm", "values", f"final {metric}", *([f"final {on_test}"] * held_out), "runs"]]
   for result in found:
-    text = f"**{result.text}**" if best.get(result.label) is result else result.text
-    rows.append([result.label, result.values_text or "–", text, result.states_text])
+    is_best = best.get(result.label) is result
+    text = f"**{result.text}**" if is_best else result.text
+    test = f"{result.test:.4f}" if is_best and result.test is not None else "–"
+    rows.append(
+      [result.label, result.values_text or "–", text, *([test] * held_out), result.states_text]
+    )
   table = ["| " + " | ".join(row) + " |" for row in rows]
   table.insert(1, "|" + "---|" * len(rows[0]))
   notes = [f"{name}: {value}" for name, value in remarks.items() if value is not None]
@@ -121,14 +144,14 @@ def _csv(runs: Sequence[SweepRun], outcomes: Mapping[str, Outcome]) -> str:
   text = io.StringIO()
   writer = csv.writer(text, lineterminator="\n")
   writer.writerow(
-    ["cell", "label", "task", "algo", *names, "seed", "state", "rounds", "metric", "score", "seconds",
-     "reason"]
+    ["cell", "label", "task", "algo", *names, "seed", "state", "rounds", "metric", "final", "test",
+     "seconds", "reason"]
   )  # fmt: skip
   for run in runs:
     o = outcomes[run.name]
     writer.writerow(
       [run.name, run.label, run.task, run.algo, *(run.values.get(name, "") for name in names),
        run.seed, o.state, o.rounds, o.metric, "" if o.score is None else o.score,
-       round(o.seconds, 3), o.reason]
+       "" if o.test is None else o.test, round(o.seconds, 3), o.reason]
     )  # fmt: skip
   return text.getvalue()

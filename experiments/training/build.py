@@ -9,7 +9,8 @@ import tensorflow as tf
 import tasks
 from experiments.cli.run_config import RunConfig
 from experiments.cli.run_request import RunRequest
-from experiments.training import eval_subset, participation, remote_data
+from experiments.training import eval_subset, participation, remote_data, validation_split
+from experiments.training.validation_split import Validation
 from tasks.task import Task
 from tff_momentum import algorithms, registry, wire_bytes
 from tff_momentum.algorithm import Algorithm
@@ -64,20 +65,36 @@ def check_compression(text: str | None) -> None:
     quantiser(text)
 
 
-def load_task(request: RunRequest) -> Task:
-  """Loads the task; with Ray, its data sets are references that the actors resolve."""
-  task = tasks.load(request.task, seed=request.seed, **request.task_options)
+def load_task(request: RunRequest) -> tuple[Task, Validation | None]:
+  """Loads the task, and holds out clients with `--tune_on=validation`.
+
+  With Ray, the data sets of the training clients are references that the actors resolve. The head evaluates,
+  so it reads the data of the held-out clients.
+  """
+  task, validation = tasks.load(request.task, seed=request.seed, **request.task_options), None
+  if request.tune_on == "validation":
+    task, validation = validation_split.hold_out(task)
   if request.runtime.name == "ray":
-    return remote_data.by_reference(task, request.task, request.seed, request.task_options)
-  return task
+    task = remote_data.by_reference(task, request.task, request.seed, request.task_options)
+  return task, validation
 
 
-def build_experiment(config: RunConfig, task: Task) -> Experiment:
+def build_experiment(
+  config: RunConfig, task: Task, validation: Validation | None = None
+) -> Experiment:
   """Builds the process and what goes with it; raises ValueError for values that do not fit the task."""
   task = eval_subset.on_part(task, config.eval_examples)
   process = _process(config, task)
+  data = validation and validation.data
+  if data is not None and config.eval_examples:
+    data = eval_subset.part_of(data, config.eval_examples)
   return Experiment(
-    config, task, process, participation.build(config, task), _measure(config, process, task)
+    config,
+    task,
+    process,
+    participation.build(config, task),
+    _measure(config, process, task),
+    data,
   )
 
 

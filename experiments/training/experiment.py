@@ -51,9 +51,9 @@ def run(request: RunRequest) -> int:
         max_clients_in_flight=request.runtime.max_clients_in_flight,
         address=request.runtime.ray_address,
       )
-    task = build.load_task(request)
-    config = run_config.resolve(request, task)
-    experiment = build.build_experiment(config, task)
+    task, validation = build.load_task(request)
+    config = run_config.resolve(request, task, validation.clients if validation else ())
+    experiment = build.build_experiment(config, task, validation)
     folder = RunFolder.open(config.output.root, config.as_json(), restart=config.output.restart)
   print(_derived_words(config), end="")
   with contextlib.closing(folder), as_user_errors(OSError, DataError):

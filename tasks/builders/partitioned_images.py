@@ -138,6 +138,7 @@ def partitioned_images_task(
     defaults,
     {"data": "real", "num_clients": options.num_clients, **details},
     "real",
+    lambda client, batch_size: clients.ordered(client, batch_size, _test_pipeline(source)),
   )
 
 

@@ -159,6 +159,14 @@ class ArrayClients:
     begin, end = self.bounds[int(client)], self.bounds[int(client) + 1]
     return self.batches(self.arrays, seed, batch_size, begin, end)
 
+  def ordered(
+    self, client: str, batch_size: int, preprocess: Callable[[Any], Any] | None = None
+  ) -> tf.data.Dataset:
+    """Returns a client's batches in a fixed order, prepared like test data by `preprocess`."""
+    begin, end = self.bounds[int(client)], self.bounds[int(client) + 1]
+    arrays = tf.nest.map_structure(lambda a: a[begin:end], self.arrays)
+    return ordered_batches(arrays, batch_size, preprocess)
+
   def task(
     self,
     name: str,
@@ -167,6 +175,7 @@ class ArrayClients:
     defaults: Defaults,
     details: Mapping[str, Any],
     data: str,
+    client_evaluation: Callable[[str, int], tf.data.Dataset] | None = None,
   ) -> Task:
     """Returns the task of training on these clients; the arguments are those of `Task`."""
     return Task(
@@ -179,6 +188,7 @@ class ArrayClients:
       defaults=defaults,
       data=data,
       details=details,
+      client_evaluation=client_evaluation,
     )
 
 

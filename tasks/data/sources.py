@@ -282,4 +282,7 @@ def task_from_source(
     defaults=defaults,
     data=source.data,
     details={"data": source.data, "num_clients": len(source.clients), **details},
+    client_evaluation=lambda client, batch_size: ordered_batches(
+      cached(client), evaluation_batch(model, batch_size), finish
+    ),
   )

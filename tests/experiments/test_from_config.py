@@ -5,12 +5,16 @@ import subprocess
 import sys
 
 import pytest
+from absl import flags
 
 from experiments.cli import flags as cli_flags
-from experiments.cli import from_config
+from experiments.cli import from_config, run_config, run_request
+from experiments.cli.assignments import settable
 from experiments.cli.errors import UserError
+from tasks import digits
 from tests import ROOT
 from tests.experiments.test_resume import assert_same_run, run
+from tff_momentum.registry import ALGORITHMS, REQUIRED
 
 CONFIG = {
   "task": "digits", "algo": "mime", "experiment_name": "one", "preset": None, "scale": None, "seed": 3,
@@ -24,8 +28,6 @@ CONFIG = {
 
 @pytest.fixture(autouse=True)
 def _flags():
-  from absl import flags
-
   if "task" not in flags.FLAGS:
     cli_flags.define_flags()
 
@@ -52,6 +54,44 @@ def test_what_is_no_configuration_is_told(tmp_path):
     from_config.read(tmp_path)
   with pytest.raises(UserError, match="exclude each other"):
     from_config.expand(["run.py", "--from_config=x", "--preset=y"])
+
+
+# A value that differs from the default, for hyperparameters that are texts or None.
+OTHER = {"client_weighting": {"uniform": "num_examples", "num_examples": "uniform"},
+         "direction": {"forward": "reverse"}, "early": {"zero": "other"}, "v0": {None: 0.25},
+         "first_gradient": {"full": "batch"}, "first_round": {"none": "mean"},
+         "optimizer": {"sgd": "adam(0.8, 0.7)", "sgdm(0.9)": "rmsprop(0.5)",
+                       "sgdm(0.9, dampened=True)": "adam(0.8, 0.7)"},
+         "option": {"II": "I"}, "stages": {"stages_from(1000, 3, 1.0, 0.7, 0.9)": "other(1)"},
+         "tau_scaling": {"elapsed": "other"}}  # fmt: skip
+
+
+def another(name, default):
+  if isinstance(default, bool):
+    return not default
+  if isinstance(default, int | float):
+    return default / 2 + (1 if isinstance(default, int) else 0.125)
+  return 0.0625 if default is REQUIRED else OTHER[name][default]
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_no_hyperparameter_follows_a_default_that_changes_later(tmp_path, algo):
+  """Every hyperparameter differs from its default; with --from_config, all of them come back."""
+  tuned = {name: another(name, default) for name, default in settable(algo).items()}
+  assert all(tuned[name] != default for name, default in settable(algo).items())
+  without = {name: None for name in tuned if name == "v0"}
+  for values in (tuned, {**tuned, **without}):  # a value that is None stays None
+    config = {**CONFIG, "algo": algo, "hyperparameters": values}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    argv = from_config.expand(["run.py", f"--from_config={tmp_path}"])
+    for name in flags.FLAGS:
+      flags.FLAGS[name].unparse()
+    cli_flags.parse(argv)
+    request = run_request.from_flags(flags.FLAGS)
+    assert request.hyperparameters == config["hyperparameters"]
+    found = run_config.resolve(request, digits.load(seed=1, num_clients=30))
+    assert found.hyperparameters == config["hyperparameters"]
+    assert not found.derived.values
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Sweeps: grids, halving, outcomes read from run folders, tables, and the command line."""
 
+import csv
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ from absl import flags
 
 from experiments.cli import flags as cli_flags
 from experiments.cli.errors import UserError
-from experiments.sweeps import grids, halving, scheduler, tables
+from experiments.sweeps import grids, halving, scheduler, sweep_config, tables
 from experiments.sweeps import outcomes as results
 from experiments.sweeps.outcomes import Outcome
 from experiments.sweeps.search_space import SearchSpace, SweepRun, runs_of
@@ -144,7 +145,9 @@ def write_run(folder, values, *, summary=True, loss="1.0"):
 
 def test_a_run_is_done_when_its_summary_covers_the_rounds(tmp_path):
   write_run(tmp_path / "a", [0.1, 0.2, 0.6])
-  assert results.outcome(tmp_path / "a", 3, None) == Outcome("done", 3, 0.6, "accuracy", 1.5)
+  assert results.outcome(tmp_path / "a", 3, None) == Outcome(
+    "done", 3, 0.6, "eval/accuracy", 1.5, test=0.6
+  )
   assert results.outcome(tmp_path / "a", None, None).state == "done"
   assert results.outcome(tmp_path / "a", 4, None).state == "waiting"
   assert results.outcome(tmp_path / "a", 2, "accuracy").score == 0.2
@@ -175,7 +178,50 @@ def test_the_table_has_mean_and_deviation_bold_for_the_best_and_a_cross_for_dive
   assert "None" not in text
 
 
+def write_validated_run(folder, validated, tested):
+  """A run with these accuracies on its held-out clients and on the test data."""
+  write_run(folder, tested)
+  head, *rows = (folder / "metrics.csv").read_text().splitlines()
+  lines = [f"{head},validation/loss,validation/accuracy"]
+  lines += [f"{row},{1 - v},{v}" for row, v in zip(rows, validated, strict=True)]
+  (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_held_out_clients_rank_configurations_and_the_test_data_does_not(tmp_path):
+  runs = runs_of([space("beta=0.1,0.2")])
+  for run, validated, tested in zip(runs, (0.7, 0.8), (0.9, 0.6), strict=True):
+    write_validated_run(tmp_path / run.name, [0.1, validated], [0.2, tested])
+  for metric, column in ((None, "accuracy"), ("loss", "loss")):
+    outcomes = {run.name: results.outcome(tmp_path / run.name, 2, metric) for run in runs}
+    assert {o.metric for o in outcomes.values()} == {f"validation/{column}"}
+    going, _ = halving.survivors(runs, outcomes, keep=2)
+    assert [run.values["beta"] for run in going] == ["0.2"]
+  outcomes = {run.name: results.outcome(tmp_path / run.name, 2, None) for run in runs}
+  assert [o.test for o in outcomes.values()] == [0.9, 0.6]
+  tables.write(tmp_path, runs, outcomes, {"tuned on": sweep_config.TUNED_ON["validation"]})
+  text = (tmp_path / "sweep.md").read_text()
+  assert "| algorithm | values | final validation/accuracy | final eval/accuracy | runs |" in text
+  assert "| fedavgm | beta=0.2 | **0.8000** | 0.6000 | 1 done |" in text
+  assert "| fedavgm | beta=0.1 | 0.7000 | – | 1 done |" in text  # not to be chosen by
+  assert "tuned on: held-out training clients" in text
+  (row, _) = csv.DictReader((tmp_path / "sweep.csv").read_text().splitlines())
+  assert (row["metric"], row["final"], row["test"]) == ("validation/accuracy", "0.7", "0.9")
+
+
 # The command line.
+
+
+def test_a_sweep_tunes_on_held_out_clients_unless_there_is_nothing_to_choose():
+  grid = [*DIGITS, "--grid", "beta=0.1,0.2", "--dry_run"]
+  assert sweep(*grid).stdout.count(" --tune_on=validation ") == 2
+  assert sweep(*DIGITS, "--dry_run").stdout.count(" --tune_on=validation ") == 1
+  assert "tune_on" not in sweep(*grid, "--tune_on=test").stdout  # run.py's own default
+  preset = ["--preset=fedgbo/figure2/cifar100_fedprox", "--dry_run", "--seeds=1"]
+  assert "tune_on" not in sweep(*preset).stdout
+  assert "--tune_on=validation" in sweep(*preset, "--tune_on=validation").stdout
+  assert "--tune_on=validation" in sweep(*preset, "--grid", "mu=0.1,0.2").stdout
+  assert sweep(*grid, "--tune_on=train").returncode == 2
+
 
 DIGITS = ["--task=digits", "--algo=fedavgm"]
 WRONG = {
