@@ -22,7 +22,7 @@ from absl import flags
 from experiments.cli import errors
 from experiments.cli import flags as cli_flags
 from experiments.cli.errors import UserError
-from experiments.sweeps import halving, local_pool, scheduler, sweep_config
+from experiments.sweeps import check_runs, halving, local_pool, scheduler, sweep_config
 from experiments.sweeps.pool import Pool
 from experiments.sweeps.search_space import SweepRun, runs_of
 
@@ -40,6 +40,10 @@ def main(argv: list[str]) -> None:
     config = sweep_config.from_flags()
     runs = runs_of(config.spaces)
     budgets = rungs(config, runs)
+    if config.shard is not None:
+      first, step = config.shard
+      runs = runs[first - 1 :: step]
+    check_runs.check(runs, thoroughly=not config.dry_run)
     if config.dry_run:
       print(scheduler.commands(runs, config.folder))
       return
@@ -65,7 +69,13 @@ def run(config: sweep_config.SweepConfig, runs: list[SweepRun], budgets: list[in
   pool = _pool(config)
   try:
     sweep = scheduler.Sweep(
-      config.folder, runs, pool, config.metric, config.remarks, quiet=flags.FLAGS.quiet
+      config.folder,
+      runs,
+      pool,
+      config.metric,
+      config.remarks,
+      quiet=flags.FLAGS.quiet,
+      shard=config.shard,
     )
     finished = sweep.run(budgets, config.halving or 1)
   finally:
@@ -81,9 +91,14 @@ def run(config: sweep_config.SweepConfig, runs: list[SweepRun], budgets: list[in
     )
   if config.scale:
     print(f"Scaled down to {config.scale}: these are not the results of the full experiment.")
-  print(
-    f"Results are in {config.folder}: sweep.md, sweep.csv, sweep.json, and a folder for each run."
-  )
+  if config.shard is not None:
+    print(
+      f"Shard {flags.FLAGS.shard} is done; the same command without --shard writes the tables of all runs."
+    )
+  else:
+    print(
+      f"Results are in {config.folder}: sweep.md, sweep.csv, sweep.json, and a folder for each run."
+    )
   return 1 if failed else 0
 
 

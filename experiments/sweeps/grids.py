@@ -115,8 +115,11 @@ def check_used(grids: Sequence[Grid], pairs: Iterable[tuple[str, str]]) -> None:
         raise UserError(f"--grid {grid} is for {grid.scope}, which is not in the sweep; it has "
                         f"{', '.join(algos)}.")  # fmt: skip
       known = {name for algo in algos for name in assignments.settable(algo)}
-      raise errors.unknown_name(
-        f"the sweep of {', '.join(algos)}", grid.name, {*known, *run_flags()}
+      hint = errors.suggestions(grid.name, {*known, *run_flags()})
+      own = ", ".join(sorted(known))
+      raise UserError(
+        f"--grid {grid} varies nothing: neither {' nor '.join(algos)} nor run.py has {grid.name!r}{hint}; "
+        f"the hyperparameters are {own}."
       )
 
 

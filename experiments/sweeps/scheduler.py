@@ -36,6 +36,8 @@ class Sweep:
     metric: the evaluation metric to rank by; None for the task's default.
     remarks: notes by name for the tables.
     quiet: whether to print no progress.
+    shard: (i, n) if other processes run the other shards of the sweep in the same folder: this one then
+      writes no tables, and locks its shard alone.
   """
 
   folder: pathlib.Path
@@ -44,6 +46,7 @@ class Sweep:
   metric: str | None
   remarks: Mapping[str, object]
   quiet: bool = False
+  shard: tuple[int, int] | None = None
 
   def __post_init__(self) -> None:
     self.outcomes: dict[str, Outcome] = {}
@@ -57,7 +60,7 @@ class Sweep:
       budgets: the rounds of each rung; None runs to the end.
       keep: one in `keep` configurations is kept after each rung.
     """
-    self._lock = lock(self.folder)
+    self._lock = lock(self.folder, self.shard)
     check_unchanged(self.folder, self.runs)
     (self.folder / "logs").mkdir(exist_ok=True)
     self.outcomes = {run.name: self._outcome(run, budgets[-1]) for run in self.runs}
@@ -113,7 +116,8 @@ class Sweep:
     )
 
   def _write(self) -> None:
-    tables.write(self.folder, self.runs, self.outcomes, self.remarks)
+    if self.shard is None:
+      tables.write(self.folder, self.runs, self.outcomes, self.remarks)
 
   def _interrupted(self, number: int, frame: FrameType | None) -> None:
     if not self._interrupts.add():
@@ -144,11 +148,15 @@ def commands(runs: Sequence[SweepRun], folder: pathlib.Path) -> str:
   )
 
 
-def lock(folder: pathlib.Path) -> IO[str]:
-  """Locks the folder against a second sweep for as long as this process lives."""
+def lock(folder: pathlib.Path, shard: tuple[int, int] | None = None) -> IO[str]:
+  """Locks the folder, or a shard of it, against a second sweep for as long as this process lives.
+
+  The runs lock their own folders, so a sweep and a shard in the same folder cannot damage each other.
+  """
+  name = ".lock" if shard is None else f".lock_{shard[0]}_of_{shard[1]}"
   try:
     folder.mkdir(parents=True, exist_ok=True)
-    file = open(folder / ".lock", "w")  # noqa: SIM115 - stays open until the process ends
+    file = open(folder / name, "w")  # noqa: SIM115 - stays open until the process ends
   except OSError as error:
     raise UserError(f"{folder} must be a writable folder; {error.strerror}.") from None
   try:

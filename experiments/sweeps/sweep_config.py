@@ -40,6 +40,7 @@ class SweepConfig:
     halving: successive halving keeps one in this many configurations after each rung; None for no halving.
     metric: the evaluation metric to rank by; None for the task's default.
     scale: the fraction of the presets' rounds and cohort; None for the full size.
+    shard: (i, n) if this process runs only every n-th run, from the i-th on; None for all.
     dry_run: whether to print the commands only.
     tune_on: what configurations are ranked by: "validation" or "test".
     remarks: notes by name for the tables.
@@ -52,6 +53,7 @@ class SweepConfig:
   halving: int | None
   metric: str | None
   scale: float | None
+  shard: tuple[int, int] | None
   dry_run: bool
   tune_on: str
   remarks: Mapping[str, object]
@@ -89,6 +91,8 @@ def define_flags() -> None:
                        "configurations.", lower_bound=2)  # fmt: skip
   flags.DEFINE_string("metric", None, "Evaluation metric to rank by (default: accuracy, or loss).")
   flags.DEFINE_string("sweep_name", None, "Name of the sweep's folder in --root_output_dir.")
+  flags.DEFINE_string("shard", None, "This process's share of the runs, as in 2/8, for job arrays: one command "
+                      "for each of 1/8 to 8/8, then the command without it for the tables.")  # fmt: skip
   flags.DEFINE_bool("dry_run", False, "Print the command of every run and exit.")
 
 
@@ -128,6 +132,7 @@ def from_flags() -> SweepConfig:
     halving=FLAGS.halving,
     metric=FLAGS.metric and FLAGS.metric.removeprefix(EVAL).removeprefix(VALIDATION),
     scale=FLAGS.scale,
+    shard=_shard(),
     dry_run=FLAGS.dry_run,
     tune_on=tune_on,
     remarks={
@@ -243,6 +248,17 @@ def _seeds() -> tuple[int, ...]:
     given = ",".join(FLAGS.seeds)
     raise UserError(f"--seeds takes distinct numbers from 0, as in 1,2,3; found {given}.")
   return seeds
+
+
+def _shard() -> tuple[int, int] | None:
+  if FLAGS.shard is None:
+    return None
+  found = re.fullmatch(r"(\d+)/(\d+)", FLAGS.shard)
+  if not found or not 1 <= int(found[1]) <= int(found[2]):
+    raise UserError(f"--shard takes i/n with i from 1 to n, as in 2/8; found {FLAGS.shard!r}.")
+  if FLAGS.halving is not None:
+    raise UserError("--halving compares all runs of the sweep; leave out --shard.")
+  return int(found[1]), int(found[2])
 
 
 def _sweep_name(spaces: Sequence[SearchSpace]) -> str:

@@ -92,15 +92,18 @@ def read_table(folder):
 
 
 def test_a_failed_or_diverged_run_is_recorded_and_stops_nothing(tmp_path):
-  arguments = ["--task=quadratic", "--algo=fedavg", "--grid", "client_learning_rate=-1,1000,0.1", "--jobs=2",
+  arguments = ["--task=quadratic", "--algo=fedavg", "--grid", "client_learning_rate=0.2,1000,0.1", "--jobs=2",
                "--total_rounds=15", "--clients_per_round=2", "--num_clients=4", "--metric=loss",
                f"--root_output_dir={tmp_path}", "--sweep_name=s"]  # fmt: skip
+  taken = tmp_path / "s" / "fedavg-client_learning_rate=0.2-seed=1"
+  taken.mkdir(parents=True)
+  (taken / "config.json").write_text("somebody else's")
   result = sweep(*arguments)
   assert result.returncode == 1, result.stderr
   table = read_table(tmp_path / "s")
   states = {row["client_learning_rate"]: row["state"] for row in table.values()}
-  assert states == {"-1": "failed", "1000": "diverged", "0.1": "done"}
-  assert "client_learning_rate" in table["fedavg-client_learning_rate=-1-seed=1"]["reason"]
+  assert states == {"0.2": "failed", "1000": "diverged", "0.1": "done"}
+  assert "must hold a run" in table[taken.name]["reason"]
   assert "client_learning_rate=1000 | ×" in (tmp_path / "s" / "sweep.md").read_text()
   assert json.loads((tmp_path / "s" / "sweep.json").read_text())["cells"][2]["state"] == "done"
   assert not list((tmp_path / "s").glob("*.part"))
@@ -214,3 +217,29 @@ def test_a_sweep_runs_on_ray(tmp_path):
                  f"--root_output_dir={tmp_path}", "--sweep_name=s")  # fmt: skip
   assert result.returncode == 0, result.stdout + result.stderr
   assert {row["state"] for row in read_table(tmp_path / "s").values()} == {"done"}
+
+
+def test_shards_of_a_sweep_run_side_by_side_in_one_folder(tmp_path):
+  """As a job array runs them: three processes at once, then the tables."""
+  arguments = ["--task=quadratic", "--algo=fedavg", "--grid", "client_learning_rate=0.1,0.05", "--seeds=1,2",
+               "--total_rounds=2", "--lean", f"--root_output_dir={tmp_path}", "--sweep_name=s"]  # fmt: skip
+  command = [sys.executable, "experiments/sweep.py", *arguments]
+  shards = [
+    subprocess.Popen([*command, f"--shard={i}/3"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    for i in (1, 2, 3)
+  ]
+  for i, shard in enumerate(shards, 1):
+    out, _ = shard.communicate(timeout=300)
+    assert shard.returncode == 0, out
+    assert f"Shard {i}/3 is done" in out
+  folder = tmp_path / "s"
+  assert not (folder / "sweep.json").exists()
+  done = {path.parent.name: path.stat().st_mtime_ns for path in folder.glob("*/summary.json")}
+  assert len(done) == 4
+  assert sweep(*arguments).returncode == 0
+  assert {row["state"] for row in read_table(folder).values()} == {"done"}
+  assert done == {
+    path.parent.name: path.stat().st_mtime_ns for path in folder.glob("*/summary.json")
+  }
+  for wrong in ("0/3", "4/3", "1", "a/b"):
+    assert "--shard takes i/n" in sweep(*arguments, f"--shard={wrong}").stderr
