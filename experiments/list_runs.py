@@ -5,7 +5,7 @@
     python experiments/list_runs.py compare runs/a runs/b        # how their configurations and results differ
     python experiments/list_runs.py clean runs --diverged        # what would be deleted; --yes deletes it
 
-The program is not called runs.py, because the package experiments/runs has that name. Does not need TensorFlow.
+It is not called runs.py, because the package experiments/runs has that name. Does not need TensorFlow.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 #!/bin/bash
 # A sweep as a Slurm job array: each task runs its share of the sweep's runs.
 #
-#   sbatch --array=1-8 experiments/cluster/slurm_array.sh --task=emnist --algo=fedavg --algo=mime \\
+#   sbatch --array=1-8 experiments/cluster/slurm_array.sh --task=emnist --algo=fedavg --algo=mime \
 #     --grid client_learning_rate=0.1,0.03,0.01 --seeds=1,2,3 --sweep_name=rates
 #
 # All arguments are passed to sweep.py. The array must start at 1. Submit from the root of the repository, on a

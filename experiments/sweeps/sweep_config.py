@@ -91,8 +91,8 @@ def define_flags() -> None:
                        "configurations.", lower_bound=2)  # fmt: skip
   flags.DEFINE_string("metric", None, "Evaluation metric to rank by (default: accuracy, or loss).")
   flags.DEFINE_string("sweep_name", None, "Name of the sweep's folder in --root_output_dir.")
-  flags.DEFINE_string("shard", None, "This process's share of the runs, as in 2/8, for job arrays: one command "
-                      "for each of 1/8 to 8/8, then the command without it for the tables.")  # fmt: skip
+  flags.DEFINE_string("shard", None, "Share of the runs, as in 2/8, for job arrays: one command for each of "
+                      "1/8 to 8/8, then the command without it for the tables.")  # fmt: skip
   flags.DEFINE_bool("dry_run", False, "Print the command of every run and exit.")
 
 

@@ -18,6 +18,7 @@ PROGRAMS = (
     f"experiments/{name}.py"
     for name in ("run", "sweep", "report", "claims", "benchmark", "doctor", "describe")
   ),
+  *(f"experiments/list_runs.py {action}" for action in ("list", "compare", "clean")),
   *(f"experiments/plot.py {kind}" for kind in ("curves", "drift_surface")),
   *(f"experiments/data.py {action}" for action in ("list", "fetch", "verify", "describe")),
   "-m tff_momentum.describe",
