@@ -10,13 +10,16 @@ from experiments.reports import measures, palette, result_tables
 from experiments.reports.algorithm_names import spelled
 from experiments.reports.comparison import Method, Setting
 from experiments.reports.labels import COLUMN_LABELS, X_LABELS
+from experiments.runs.columns import EVAL, TRAIN, VALIDATION
 from experiments.runs.metric import SHARES
 from experiments.runs.reader import Run
 
 MAX_POINTS = 400  # of a curve: more than a chart has pixels for would only make the page large
 COSTS = ("bytes", "seconds", "virtual")
 # Columns that are not drawn as diagnostics: they have their own figures or tables, or need none.
-FAMILIES = ("train/", "eval/", "bytes/", "seconds/", "flops/", "virtual/", "staleness/", "rounds/")
+FAMILIES = ("train/", "eval/", "validation/", "bytes/", "seconds/", "flops/", "virtual/", "staleness/",
+            "rounds/")  # fmt: skip
+_DATA = {"eval": "Test", "validation": "Validation", "train": "Training"}
 PLAIN = ("round", "clients", "clients/stale")
 _DASH_UNIT = 2  # the width of a line in the browser; matplotlib's dashes are multiples of the width
 
@@ -76,8 +79,8 @@ def _columns(setting: Setting) -> list[dict[str, Any]]:
   measured = dict.fromkeys(
     name for run in runs for name, values in run.columns.items() if np.isfinite(values).any()
   )
-  evaluated = [name for name in measured if name.startswith("eval/")]
-  trained = [name for name in measured if name.startswith("train/") and "num_examples" not in name]
+  evaluated = [name for name in measured if name.startswith((EVAL, VALIDATION))]
+  trained = [name for name in measured if name.startswith(TRAIN) and "num_examples" not in name]
   others = [name for name in diagnostics(setting) if name in measured]
   names = dict.fromkeys([setting.metric.column, *evaluated, *trained, *others])
   return [_column(name, runs) for name in names if name in measured]
@@ -87,8 +90,8 @@ def _column(name: str, runs: Sequence[Run]) -> dict[str, Any]:
   kind, _, rest = name.partition("/")
   share = _is_share(name)
   label = COLUMN_LABELS.get(name)
-  if label is None and kind in ("eval", "train"):
-    label = f"{'Test' if kind == 'eval' else 'Training'} {rest.replace('_', ' ')}"
+  if label is None and kind in _DATA:
+    label = f"{_DATA[kind]} {rest.replace('_', ' ')}"
   values = np.concatenate([run.columns[name] for run in runs if name in run.columns])
   values = values[np.isfinite(values)]
   wide = bool(values.min() > 0 and values.max() > 100 * values.min())
@@ -101,7 +104,7 @@ def _column(name: str, runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def _is_share(name: str) -> bool:
-  return name.startswith(("eval/", "train/")) and any(word in name for word in SHARES)
+  return name.startswith((EVAL, VALIDATION, TRAIN)) and any(word in name for word in SHARES)
 
 
 def _method(method: Method, setting: Setting, names: Sequence[str]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ RC: Any = {
   "legend.fontsize": 11, "lines.linewidth": 1.8, "lines.solid_capstyle": "round", "svg.hashsalt": "report",
   "figure.dpi": 100, "savefig.dpi": 200, "savefig.bbox": "tight", "savefig.pad_inches": 0.08,
 }  # fmt: skip
+LONG_LEGEND = 16  # a legend with more methods is put below the plot
 SMOOTH = 40  # a longer curve is smoothed to about this many independent points
 
 
@@ -191,12 +192,20 @@ def _limit(axes: Axes, lines: Sequence, factor: float, *, rising: bool) -> None:
 
 
 def _legend(axes: Axes, lines: Sequence) -> None:
-  """Puts the legend beside the plot, in the order in which the curves end, from top to bottom."""
+  """Puts the legend beside the plot, in the order in which the curves end, from top to bottom.
+
+  A long legend goes below the plot, in columns: beside it, it would leave the plot no room.
+  """
   handles, labels = axes.get_legend_handles_labels()
   ends = [line.mean[-1] for _, line, _ in lines]
   order = sorted(range(len(labels)), key=lambda i: -ends[i])
-  axes.legend([handles[i] for i in order], [labels[i] for i in order], loc="center left",
-              bbox_to_anchor=(1.01, 0.5), handlelength=3.4)  # fmt: skip
+  sorted_handles, sorted_labels = [handles[i] for i in order], [labels[i] for i in order]
+  if len(lines) > LONG_LEGEND:
+    axes.legend(sorted_handles, sorted_labels, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=4,
+                fontsize=8.5, handlelength=3, columnspacing=1.2)  # fmt: skip
+  else:
+    axes.legend(sorted_handles, sorted_labels, loc="center left", bbox_to_anchor=(1.01, 0.5),
+                handlelength=3.4)  # fmt: skip
 
 
 def _format_x(axes: Axes, what: str) -> None:

@@ -131,10 +131,9 @@ class Explorer {
       option("one chart", "one", state.view), option("small multiples", "multiples", state.view));
     return html("form", { class: "controls", onsubmit: (event) => event.preventDefault() },
       html("label", {}, "Metric ", metric), html("label", {}, "against ", against),
-      check("logX", "log x"), check("logY", "log y"),
-      html("label", {}, "Smoothing ", smooth, " ", size),
+      html("label", {}, "View ", view), check("logX", "log x"), check("logY", "log y"),
       setting.series.some((s) => Object.values(s.columns).some((c) => c.std)) ? check("bands", "± std") : null,
-      html("label", {}, "View ", view));
+      html("label", {}, "Smoothing ", smooth, " ", size));
   }
 
   windowText() {
