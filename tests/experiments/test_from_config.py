@@ -58,19 +58,20 @@ def test_what_is_no_configuration_is_told(tmp_path):
 
 # A value that differs from the default, for hyperparameters that are texts or None.
 OTHER = {"client_weighting": {"uniform": "num_examples", "num_examples": "uniform"},
-         "direction": {"forward": "reverse"}, "early": {"zero": "other"}, "v0": {None: 0.25},
-         "first_gradient": {"full": "batch"}, "first_round": {"none": "mean"},
+         "direction": {"forward": "reverse"}, "early": {"zero": "initial"}, "v0": {None: 0.25},
+         "first_gradient": {"full": "batch"}, "first_round": {"none": "shared"},
          "optimizer": {"sgd": "adam(0.8, 0.7)", "sgdm(0.9)": "rmsprop(0.5)",
                        "sgdm(0.9, dampened=True)": "adam(0.8, 0.7)"},
-         "option": {"II": "I"}, "stages": {"stages_from(1000, 3, 1.0, 0.7, 0.9)": "other(1)"},
-         "tau_scaling": {"elapsed": "other"}}  # fmt: skip
+         "option": {"II": "I"},
+         "stages": {"stages_from(1000, 3, 1.0, 0.7, 0.9)": "stages_from(500, 2, 0.5, 0.6, 0.8)"},
+         "tau_scaling": {"elapsed": "participation"}}  # fmt: skip
 
 
 def another(name, default):
   if isinstance(default, bool):
     return not default
   if isinstance(default, int | float):
-    return default / 2 + (1 if isinstance(default, int) else 0.125)
+    return default - 1 if isinstance(default, int) else default / 2 + 0.125
   return 0.0625 if default is REQUIRED else OTHER[name][default]
 
 
