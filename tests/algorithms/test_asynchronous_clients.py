@@ -216,7 +216,7 @@ def test_what_cannot_run_asynchronously_is_refused():
   for name, more in (("scaffold", {"num_clients": 5}), ("fedhbm", {}), ("fedcomgate", {})):
     with pytest.raises(ValueError, match="keep no state"):
       asynchronous(build(name, **more), 3)
-  with pytest.raises(ValueError, match="asynchronous already"):
+  with pytest.raises(ValueError, match="found an asynchronous one"):
     asynchronous(build("autofedgm"), 3)
   with pytest.raises(ValueError, match="max_staleness"):
     asynchronous(build("fedavg"), 0)
