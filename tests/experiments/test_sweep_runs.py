@@ -110,7 +110,8 @@ def test_a_failed_or_diverged_run_is_recorded_and_stops_nothing(tmp_path):
 
 
 def test_a_forked_run_is_bit_identical_to_a_new_process(tmp_path):
-  flags = ["--task=digits", "--algo=scaffold", "--total_rounds=4", f"--root_output_dir={tmp_path}"]
+  flags = ["--task=digits", "--algo=scaffold", "--total_rounds=4", "--tune_on=validation",
+           f"--root_output_dir={tmp_path}"]  # fmt: skip
   result = sweep(*flags, "--sweep_name=s")
   assert result.returncode == 0, result.stdout + result.stderr
   cold = subprocess.run(
