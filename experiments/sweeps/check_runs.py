@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from experiments.cli.errors import UserError
-from experiments.sweeps.forked_runs import ROOT
+from experiments.sweeps.forked_runs import ROOT, SAFE_PATH
 from experiments.sweeps.search_space import SweepRun
 from tff_momentum.ranges import range_of
 
@@ -30,7 +30,8 @@ def check(runs: Sequence[SweepRun], *, thoroughly: bool) -> None:
   """
   first = {run.configuration: run for run in reversed(runs)}
   asked = {"runs": {run.name: run.flags for run in first.values()}, "thoroughly": thoroughly}
-  environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+  # With SAFE_PATH, a file in the working directory cannot hide a module of ours.
+  environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", SAFE_PATH: "1"}
   done = subprocess.run(
     [sys.executable, "-c", "from experiments.sweeps import check_runs; check_runs.main()"],
     input=json.dumps(asked),

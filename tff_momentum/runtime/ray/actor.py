@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pickle
 import socket
+import sys
 from typing import Any
 
 import ray
@@ -28,6 +29,12 @@ class Failure:
     return kind(None, None, self.message)
 
 
+def _search_python_path_first() -> None:
+  """Ray searches the driver's working directory first, where a file could hide a module of this project."""
+  first = list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+  sys.path[:] = [*first, *(path for path in sys.path if path not in first)]
+
+
 class ClientActor:
   """Runs functions for one client after the other, on one device.
 
@@ -36,6 +43,7 @@ class ClientActor:
   """
 
   def __init__(self) -> None:
+    _search_python_path_first()
     compat.stop_eager_tensor_leak()
     devices.prefer_one_thread()
     self._device = devices.find_devices("auto")[0]
