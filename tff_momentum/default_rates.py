@@ -10,7 +10,7 @@ rate into its own defaults, with the reason in the rule's docstring, which a run
     >>> default_rates(algorithms.fedavg, sgd, {})
     {'client_learning_rate': 0.3}
     >>> default_rates(algorithms.fedavg_lm, sgd, {"beta_l": 0.9})
-    {'client_learning_rate': 0.03}
+    {'client_learning_rate': 0.16}
 
 The rules choose only what the caller leaves out; a builder's own defaults stay those of its paper.
 """

@@ -24,9 +24,11 @@ from tff_momentum.trees import Tree
 
 
 def local_momentum_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
-  """Local momentum multiplies a constant gradient by 1/(1 − β_l), so the rate is (1 − β_l) times SGD's."""
+  """Local momentum multiplies a constant gradient by Σ_k (1 − β_l^k)/(1 − β_l)/K in K steps from zero."""
   beta_l = schedule("beta_l", hyperparameters["beta_l"]).high
-  return {"client_learning_rate": (1 - beta_l) * sgd.learning_rate}
+  steps = max(1, round(sgd.steps))
+  gain = sum((1 - beta_l**k) / (1 - beta_l) for k in range(1, steps + 1)) / steps
+  return {"client_learning_rate": sgd.learning_rate / gain}
 
 
 @named
