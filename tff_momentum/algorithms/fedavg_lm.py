@@ -31,6 +31,12 @@ def local_momentum_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> R
   return {"client_learning_rate": sgd.learning_rate / gain}
 
 
+def two_momenta_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
+  """The server's momentum multiplies steps as well, so the rate is (1 − β_l) times SGD's whatever K is."""
+  beta_l = schedule("beta_l", hyperparameters["beta_l"]).high
+  return {"client_learning_rate": (1 - beta_l) * sgd.learning_rate}
+
+
 @named
 @derives_rates(local_momentum_rates)
 def fedavg_lm(
@@ -68,7 +74,7 @@ def fedavg_lm(
 
 
 @named
-@derives_rates(local_momentum_rates)
+@derives_rates(two_momenta_rates)
 def fedavg_glm(
   *,
   client_learning_rate: float | Schedule,

@@ -12,7 +12,12 @@ Q is QSGD (https://arxiv.org/abs/1610.02132).
 
 from tff_momentum.algorithm import Algorithm, named
 from tff_momentum.algorithms.fedavg import fedavg
-from tff_momentum.algorithms.fedavg_lm import fedavg_glm, fedavg_lm, local_momentum_rates
+from tff_momentum.algorithms.fedavg_lm import (
+  fedavg_glm,
+  fedavg_lm,
+  local_momentum_rates,
+  two_momenta_rates,
+)
 from tff_momentum.default_rates import derives_rates
 from tff_momentum.schedules import Schedule
 from tff_momentum.transforms.compression import compressed, qsgd
@@ -91,7 +96,7 @@ def fedpaq_lm(
 
 
 @named
-@derives_rates(local_momentum_rates)
+@derives_rates(two_momenta_rates)
 def fedpaq_glm(
   *,
   client_learning_rate: float | Schedule,
