@@ -4,7 +4,7 @@ import pytest
 
 from experiments.checks import default_rates as trials
 from tff_momentum import algorithms
-from tff_momentum.default_rates import LocalSgd, default_rates, reason
+from tff_momentum.default_rates import LocalSgd, default_rates, plain, reason, rule_of
 from tff_momentum.registry import ALGORITHMS
 
 SGD = LocalSgd(learning_rate=0.3, steps=4.0)
@@ -44,7 +44,17 @@ def test_a_rule_follows_the_hyperparameters(algo, given, expected):
   assert rates(algo, **given) == expected
 
 
+def assert_learn_on_digits(algos, folder):
+  progress = trials.train("digits", algos, str(folder), jobs=2)
+  assert not {algo: share for algo, share in progress.items() if not share >= trials.AT_LEAST}
+
+
+def test_defaults_that_follow_a_rule_of_their_own_learn_on_digits(tmp_path):
+  ruled = [algo for algo in ALGORITHMS if rule_of(algorithms.builder(algo)) is not plain]
+  assert len(ruled) > 10
+  assert_learn_on_digits(["fedavg", *ruled], tmp_path)
+
+
+@pytest.mark.slow
 def test_defaults_of_all_algorithms_learn_on_digits(tmp_path):
-  progress = trials.train("digits", list(ALGORITHMS), str(tmp_path), jobs=2)
-  below = {algo: share for algo, share in progress.items() if not share >= trials.AT_LEAST}
-  assert not below
+  assert_learn_on_digits(list(ALGORITHMS), tmp_path)
