@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
-import tree
 
 from tff_momentum import runtime
 
@@ -188,57 +187,29 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def contexts():
-  return runtime.create_inprocess_context("cpu"), runtime.create_worker_context()
-
-
 @pytest.mark.parametrize("name", CASES)
-def test_equals_the_stock_worker(contexts, name):
+def test_equals_the_stock_worker(agree, name):
   computation, arguments = CASES[name]
-  results = []
-  for context in contexts:
-    with tff.framework.get_context_stack().install(context):
-      results.append(computation(*arguments))
-  found, expected = results
-  tree.assert_same_structure(expected, found, check_types=True)
-  for a, b in zip(tree.flatten(expected), tree.flatten(found), strict=True):
-    assert type(a) is type(b)
-    if isinstance(a, (str, bytes)):
-      assert a == b
-    else:
-      np.testing.assert_array_equal(a, b)
+  agree(computation, *arguments)
 
 
-def test_sequence_intrinsics(contexts):
+def test_sequence_intrinsics(in_process):
   """TFF's worker does not support these."""
-  with tff.framework.get_context_stack().install(contexts[0]):
+  with tff.framework.get_context_stack().install(in_process):
     dataset = tf.data.Dataset.range(5).map(lambda x: tf.cast(x, tf.float32))
     assert sequences(dataset) == (20.0, 11.0)
     assert sequences([1.0, 2.5]) == (7.0, 4.5)
     assert client_sequences([_records(), _records().take(1)]) == [6.0, 3.0]
 
 
-def test_sequence_results_are_data_sets(contexts):
-  @tff.tensorflow.computation(np.int64)
-  def count(n):
-    return tf.data.Dataset.range(n).map(lambda x: collections.OrderedDict(b=x, a=2 * x))
-
-  results = []
-  for context in contexts:
-    with tff.framework.get_context_stack().install(context):
-      results.append(list(count(3)))
-  assert results[0] == results[1] == [{"b": i, "a": 2 * i} for i in range(3)]
-
-
-def test_results_are_accepted_as_arguments(contexts):
-  with tff.framework.get_context_stack().install(contexts[0]):
+def test_results_are_accepted_as_arguments(in_process):
+  with tff.framework.get_context_stack().install(in_process):
     assert add(tf.constant(1.0), tf.Variable(2.0)) == 3.0
     assert twice(np.float32(1.0)) == 2.0
 
 
-def test_no_clients_is_the_aggregate_of_nothing(contexts):
-  with tff.framework.get_context_stack().install(contexts[0]):
+def test_no_clients_is_the_aggregate_of_nothing(in_process):
+  with tff.framework.get_context_stack().install(in_process):
     assert secure([]) == (0, 0, 0)
 
 
@@ -251,27 +222,27 @@ def test_no_clients_is_the_aggregate_of_nothing(contexts):
     (([1.0], np.float64(1.0)), "Expected a value of type float32, found dtype float64"),
   ],
 )
-def test_wrong_arguments_are_named(contexts, arguments, message):
+def test_wrong_arguments_are_named(in_process, arguments, message):
   with (
-    tff.framework.get_context_stack().install(contexts[0]),
+    tff.framework.get_context_stack().install(in_process),
     pytest.raises(TypeError, match=message),
   ):
     arithmetic(*arguments)
 
 
-def test_cohorts_of_different_size_are_refused(contexts):
+def test_cohorts_of_different_size_are_refused(in_process):
   @tff.federated_computation(CLIENT_FLOATS, CLIENT_FLOATS)
   def both(x, y):
     return tff.federated_sum(tff.federated_map(add, (x, y)))
 
   with (
-    tff.framework.get_context_stack().install(contexts[0]),
+    tff.framework.get_context_stack().install(in_process),
     pytest.raises(ValueError, match="found 2 and 3"),
   ):
     both([1.0, 2.0], [1.0, 2.0, 3.0])
 
 
-def test_an_error_names_the_client_and_the_operation(contexts):
+def test_an_error_names_the_client_and_the_operation(in_process):
   @tff.tensorflow.computation(np.int32)
   def fail_on_seven(x):
     with tf.control_dependencies(
@@ -283,7 +254,7 @@ def test_an_error_names_the_client_and_the_operation(contexts):
   def run(values):
     return tff.federated_sum(tff.federated_map(fail_on_seven, values))
 
-  with tff.framework.get_context_stack().install(contexts[0]):
+  with tff.framework.get_context_stack().install(in_process):
     expected = r"(?s)client 2 of.*no_seven.*seven is bad"
     with pytest.raises(tf.errors.InvalidArgumentError, match=expected):
       run([1, 2, 7, 4])

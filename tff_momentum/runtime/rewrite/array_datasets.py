@@ -72,7 +72,8 @@ def _rows(array: tf.Tensor, size: int | None, count: int) -> tf.Tensor:
   """
   shape = array.shape[1:].as_list()
   if size is None:
-    return tf.raw_ops.TensorListFromTensor(tensor=array, element_shape=shape)
+    # An empty Python list would become a tensor of floats, which is no shape.
+    return tf.raw_ops.TensorListFromTensor(tensor=array, element_shape=tf.constant(shape, tf.int32))
   full = count // size
   batches = tf.split(array[: full * size], full) if full else []
   if count % size:
