@@ -22,6 +22,8 @@ class Clients:
   def dataset(self, client: str, seed: np.ndarray, batch_size: int) -> tf.data.Dataset:
     if client == "broken":
       return _broken(batch_size)
+    if client == "deadly":
+      os._exit(1)
     if self.marks:
       (pathlib.Path(self.marks) / f"{client}-{os.getpid()}").touch()
     time.sleep(self.seconds)

@@ -22,7 +22,7 @@ ray = pytest.importorskip("ray")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from tests import ROOT  # noqa: E402
-from tff_momentum.runtime.ray import executor, wire  # noqa: E402
+from tff_momentum.runtime.ray import executor, pool, wire  # noqa: E402
 
 LOADER = "tests.helpers.ray_problem:load"
 STARTUP_SECONDS = 500
@@ -121,10 +121,25 @@ def test_in_process_a_reference_stands_for_its_data():
   _assert_same_bits(expected, _run(FEDAVG, reference, 3))
 
 
+def _wait_for_actors(context, count: int) -> None:
+  """Waits until new actors have started; a run would go on without them."""
+  deadline = time.monotonic() + STARTUP_SECONDS
+  while len(context.executor.actors.ready) < count and time.monotonic() < deadline:
+    context.executor.actors.refresh()
+    time.sleep(0.2)
+  assert len(context.executor.actors.ready) == count
+
+
+def _processes(marks: pathlib.Path) -> set[str]:
+  """Returns the processes that read clients' data."""
+  return {mark.name.partition("-")[2] for mark in marks.iterdir()}
+
+
 @pytest.mark.slow
 def test_every_node_has_an_actor(cluster, context):
-  assert len(context.executor.actors) == 3
-  assert len({place.partition("node ")[2][:8] for place in context.executor.actors.values()}) == 3
+  places = context.executor.actors.ready.values()
+  assert len(places) == 3
+  assert len({place.partition("node ")[2][:8] for place in places}) == 3
 
 
 @pytest.mark.slow
@@ -165,6 +180,37 @@ def test_an_error_names_the_client_and_the_operation(on_ray):
 
 
 @pytest.mark.slow
+def test_a_lost_actor_is_replaced(context, on_ray, caplog):
+  expected = _run(SCAFFOLD, _by_reference(10), 8)
+  ray.kill(next(iter(context.executor.actors.ready)))
+  with caplog.at_level(logging.WARNING, logger="absl"):
+    _assert_same_bits(expected, on_ray(_run, SCAFFOLD, _by_reference(10), 8))
+    assert "run again elsewhere; 2 actors remain" in caplog.text
+    _wait_for_actors(context, 3)
+    assert "A new Ray actor runs clients in process" in caplog.text
+  _assert_same_bits(expected, on_ray(_run, SCAFFOLD, _by_reference(10), 8))
+  assert len(context.executor.actors.ready) == 3
+
+
+@pytest.mark.slow
+def test_a_run_that_loses_all_actors_waits_for_new_ones(context, on_ray):
+  for actor in list(context.executor.actors.ready):
+    ray.kill(actor)
+  _assert_same_bits(_run(FEDAVG, _by_value, 4), on_ray(_run, FEDAVG, _by_value, 4))
+  _wait_for_actors(context, 3)
+
+
+@pytest.mark.slow
+def test_a_client_that_ends_its_actors_is_one_clear_error(context, on_ray):
+  def data(i, t):
+    return DataReference(source(LOADER, examples=10), "deadly" if i == 2 else str(i), (t, i), 3)
+
+  with pytest.raises(RuntimeError, match=r"client 2 of the cohort.*found that 3 actors ended"):
+    on_ray(_run, FEDAVG, data, 4)
+  _wait_for_actors(context, 3)
+
+
+@pytest.mark.slow
 def test_a_node_killed_in_mid_round_changes_nothing(cluster, context, on_ray, tmp_path, caplog):
   data = _by_reference(10, marks=str(tmp_path), seconds=1.0)
   expected = _run(SCAFFOLD, _by_reference(10), 8, rounds=1)
@@ -182,19 +228,40 @@ def test_a_node_killed_in_mid_round_changes_nothing(cluster, context, on_ray, tm
     found = on_ray(_run, SCAFFOLD, data, 8, rounds=1)
   killer.join()
   _assert_same_bits(expected, found)
-  assert len(context.executor.actors) == 2
+  assert len(context.executor.actors.ready) == 2
   assert "Lost the Ray actor in process" in caplog.text
-  assert "clients of this round run again in the remaining 2" in caplog.text
+  assert "run again elsewhere; 2 actors remain" in caplog.text
   ran = [mark.name.partition("-")[0] for mark in tmp_path.iterdir()]
   assert len(ran) >= len(set(ran)) == 8
 
 
 @pytest.mark.slow
-def test_no_actor_left_is_one_clear_error(context, on_ray):
-  for actor in list(context.executor.actors):
+def test_a_node_that_joins_is_used(cluster, context, on_ray, tmp_path):
+  cluster.add_node(**NODE)
+  _wait_for_actors(context, 3)
+  data = _by_reference(10, marks=str(tmp_path), seconds=0.2)
+  expected = _run(SCAFFOLD, _by_reference(10), 8)
+  _assert_same_bits(expected, on_ray(_run, SCAFFOLD, data, 8))
+  assert len(_processes(tmp_path)) == 3
+
+
+@pytest.mark.slow
+def test_no_actor_and_no_room_is_one_clear_error(cluster, context, on_ray, monkeypatch):
+  monkeypatch.setattr(pool, "_RELEASE_SECONDS", 2.0)
+  lodgers = [ray.remote(num_cpus=1)(_Lodger).remote() for _ in range(3)]  # wait for a free CPU
+  lost = context.executor.actors.lost + 3
+  for actor in list(context.executor.actors.ready):
     ray.kill(actor)
-  with pytest.raises(RuntimeError, match="found none left: 3 were lost"):
+  ray.get([lodger.answer.remote() for lodger in lodgers])
+  with pytest.raises(RuntimeError, match=f"found none left and no room for a new one: {lost} were"):
     on_ray(_run, FEDAVG, _by_value, 4)
+
+
+class _Lodger:
+  """Takes the CPU of an actor that ended."""
+
+  def answer(self) -> None:
+    pass
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ import ray
 from absl import logging
 
 from tff_momentum.runtime.devices import available_cores
-from tff_momentum.runtime.ray import actor as ray_actor
 from tff_momentum.runtime.ray import address as address_lib
 
 _LOOPBACK = "127.0.0.1"
@@ -32,6 +31,7 @@ class Connection:
   def __init__(self, address: str | None, num_cpus: int | None):
     self.address = address
     self._to_guard = address is None and not ray.is_initialized()
+    self._guard: subprocess.Popen | None = None
     if ray.is_initialized():  # the caller's connection, which the caller closes
       self.close = weakref.finalize(self, lambda: None)
       return
@@ -65,9 +65,11 @@ class Connection:
     self.close = weakref.finalize(self, ray.shutdown)
 
   def guard(self) -> None:
-    """Starts a small shell that kills all processes of our cluster when this process has ended."""
+    """Starts a small shell that kills all processes of our cluster when this process has ended.
+
+    Call it again whenever new processes have started.
+    """
     if self._to_guard:
-      self._to_guard = False
       pids = [str(pid) for pid in _descendants(os.getpid())]
       shell = subprocess.Popen(
         ["/bin/sh", "-c", _GUARD, "sh", *pids],
@@ -75,12 +77,19 @@ class Connection:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
       )
+      if self._guard:
+        _end_guard(self._guard)
+      self._guard = shell
       self.close.detach()
       self.close = weakref.finalize(self, _shut_down, shell)
 
 
 def _shut_down(guard: subprocess.Popen) -> None:
   ray.shutdown()
+  _end_guard(guard)
+
+
+def _end_guard(guard: subprocess.Popen) -> None:
   guard.kill()
   guard.communicate()
 
@@ -123,56 +132,3 @@ def connect(address: str | None, num_cpus: int | None = None) -> Connection:
   found = Connection(address, num_cpus)
   _latest = weakref.ref(found)
   return found
-
-
-def start_actors(
-  num_actors: int | None, gpus_per_actor: float | None, startup_seconds: float
-) -> dict[Any, str]:
-  """Starts actors on all nodes of the cluster; returns them with a description of each.
-
-  Args:
-    num_actors: Default: one per GPU, or per share of a GPU that `gpus_per_actor` sets, or else one per CPU.
-    gpus_per_actor: Default: 1 if the cluster has GPUs, else 0.
-    startup_seconds: How long to wait for all of them to answer.
-
-  Raises:
-    ValueError: The cluster has no room for so many actors.
-    TimeoutError: Some actors do not answer in time.
-  """
-  resources = ray.cluster_resources()
-  cpus, gpus = int(resources.get("CPU", 0)), resources.get("GPU", 0)
-  each = (1 if gpus else 0) if gpus_per_actor is None else gpus_per_actor
-  room = min(cpus, int(gpus / each)) if each else cpus
-  wanted = room if num_actors is None else num_actors
-  if not 1 <= wanted <= room:
-    raise ValueError(
-      f"Expected between 1 and {room} actors on a cluster of {cpus} CPUs and {gpus:g} GPUs (one CPU "
-      f"and {each:g} GPUs per actor), found {wanted}."
-    )
-  actor_class: Any = ray.remote(ray_actor.ClientActor)
-  start = actor_class.options(
-    num_cpus=1,
-    num_gpus=each,
-    scheduling_strategy="SPREAD",
-    runtime_env={"env_vars": {"PYTHONPATH": _python_path()}},
-  )
-  actors = [start.remote() for _ in range(wanted)]
-  answers = {actor.describe.remote(): actor for actor in actors}
-  ready, late = ray.wait(list(answers), num_returns=wanted, timeout=startup_seconds)
-  if late:
-    for actor in actors:
-      ray.kill(actor)
-    raise TimeoutError(
-      f"Expected {wanted} Ray actors to answer within {startup_seconds:g} s, found {len(ready)}; "
-      "raise worker_startup_seconds, or lower num_actors."
-    )
-  found = {answers[answer]: ray.get(answer) for answer in ready}
-  for place in found.values():
-    logging.info("Clients run in %s.", place)
-  return found
-
-
-def _python_path() -> str:
-  """Returns the search path by which actors find this package and its neighbours."""
-  root = str(pathlib.Path(__file__).resolve().parents[3])
-  return os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))

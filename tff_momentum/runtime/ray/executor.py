@@ -18,7 +18,7 @@ from absl import logging
 
 from tff_momentum.runtime import errors, functions
 from tff_momentum.runtime.context import InProcessContext
-from tff_momentum.runtime.ray import cluster, wire
+from tff_momentum.runtime.ray import cluster, pool, wire
 from tff_momentum.runtime.ray.actor import Failure
 from tff_momentum.runtime.rewrite.options import CompileMode
 
@@ -26,22 +26,25 @@ from tff_momentum.runtime.rewrite.options import CompileMode
 _CLIENTS_QUEUED = 2
 # How many clients per actor may be ahead of the fold; bounds the head's memory.
 _LOOK_AHEAD = 8
+# A client that ends this many actors one after the other, by its need for memory perhaps, ends the run.
+_MAX_LOSSES = 3
 
 
 class RayExecutor:
-  """Runs clients in actors; when an actor is lost, its clients run again in the others."""
+  """Runs clients in actors.
+
+  When an actor is lost, its clients run again in the others, and a new actor starts where there is room.
+  """
 
   takes_references = True
 
-  def __init__(self, connection: cluster.Connection, actors: dict[Any, str]):
+  def __init__(self, connection: cluster.Connection, actors: pool.ActorPool):
     self.connection = connection
-    self.actors = dict(actors)
+    self.actors = actors
     self.shipped = wire.ShippedBytes()
-    self._lost = 0
     self._functions: weakref.WeakKeyDictionary[
       functions.FlatFunction, tuple[str, ray.ObjectRef]
     ] = weakref.WeakKeyDictionary()
-    self._end = weakref.finalize(self, _kill, self.actors)
 
   def run(
     self,
@@ -61,17 +64,20 @@ class RayExecutor:
     cohort = _Cohort(len(clients))
     for index in range(len(clients)):
       while index not in cohort.done:
-        for client, actor in cohort.assign(index, self.actors):
+        self.actors.refresh()
+        for client, actor in cohort.assign(index, self.actors.ready):
           own = [wire.encode(clients[client][i]) for i in used_own]
           self.shipped.clients += wire.count_bytes(own)
           cohort.running[actor.run.remote(*fixed, own)] = (client, actor)
-        (ready,), _ = ray.wait(list(cohort.running), num_returns=1)
-        self._collect(ready, cohort, label)
+        awaited = [*cohort.running, *self.actors.starting]
+        ready, _ = ray.wait(awaited, num_returns=1, timeout=self.actors.seconds_to_look)
+        if ready and ready[0] in cohort.running:
+          self._collect(ready[0], cohort, label)
       yield [wire.decode(item) for item in cohort.done.pop(index)]
 
   def close(self) -> None:
     """Ends the actors and the connection; the end of this process does the same."""
-    self._end()
+    self.actors.close()
     self.connection.close()
 
   def _put_function(self, function: functions.FlatFunction) -> tuple[str, ray.ObjectRef]:
@@ -92,7 +98,7 @@ class RayExecutor:
         f"{label(client)} failed before its TensorFlow code ran: {error}"
       ) from error
     except ray.exceptions.RayError as error:
-      self._give_up(actor, error, cohort)
+      self._give_up(actor, error, cohort, label)
       return
     del cohort.running[ready]
     if isinstance(result, Failure):
@@ -100,24 +106,32 @@ class RayExecutor:
     self.shipped.results += wire.count_bytes(result)
     cohort.done[client] = result
 
-  def _give_up(self, actor: Any, error: ray.exceptions.RayError, cohort: "_Cohort") -> None:
-    place = self.actors.pop(actor)
-    self._lost += 1
-    ray.kill(actor)
+  def _give_up(
+    self,
+    actor: Any,
+    error: ray.exceptions.RayError,
+    cohort: "_Cohort",
+    label: errors.ClientLabel,
+  ) -> None:
+    """Lets the clients of a lost actor run again elsewhere."""
+    place = self.actors.lose(actor)
     again = cohort.take_back(actor)
-    if not self.actors:
+    if cohort.losses[again[0]] == _MAX_LOSSES:
       raise RuntimeError(
-        f"Expected at least one Ray actor to run clients, found none left: {self._lost} were lost, "
-        f"the last in {place} ({type(error).__name__}); read the nodes' Ray logs, restart the "
-        "cluster, and run the same command again to continue from the last checkpoint."
+        f"Expected {label(again[0])} to run in a Ray actor; found that {_MAX_LOSSES} actors ended while they "
+        f"ran it, the last in {place} ({type(error).__name__}). It may need more memory than a node has: "
+        "read the nodes' Ray logs."
       ) from error
     logging.warning(
-      "Lost the Ray actor in %s (%s): %d clients of this round run again in the remaining %d.",
-      place,
-      type(error).__name__,
-      again,
-      len(self.actors),
-    )
+      "Lost the Ray actor in %s (%s): %d clients of this round run again elsewhere; %d actors remain.",
+      place, type(error).__name__, len(again), len(self.actors.ready),
+    )  # fmt: skip
+    if not self.actors.wait_for_one():
+      raise RuntimeError(
+        f"Expected at least one Ray actor to run clients; found none left and no room for a new one: "
+        f"{self.actors.lost} were lost, the last in {place} ({type(error).__name__}). Read the nodes' Ray "
+        "logs, restart the cluster, and run the same command again to continue from the last checkpoint."
+      ) from error
 
 
 class _Cohort:
@@ -127,6 +141,7 @@ class _Cohort:
     self._waiting = collections.deque(range(size))
     self.running: dict[ray.ObjectRef, tuple[int, Any]] = {}
     self.done: dict[int, list[Any]] = {}
+    self.losses = [0] * size
 
   def assign(self, first: int, actors: dict[Any, str]) -> list[tuple[int, Any]]:
     """Assigns waiting clients, in order, to the actors with the least work."""
@@ -142,19 +157,15 @@ class _Cohort:
       assigned.append((self._waiting.popleft(), actor))
     return assigned
 
-  def take_back(self, actor: Any) -> int:
-    """Puts the clients of a lost actor back at the front of the queue; returns how many."""
+  def take_back(self, actor: Any) -> list[int]:
+    """Puts the clients of a lost actor back at the front of the queue; returns them, the first one first."""
     lost = {ref: client for ref, (client, at) in self.running.items() if at == actor}
     for ref in lost:
       del self.running[ref]
-    self._waiting.extendleft(sorted(lost.values(), reverse=True))
-    return len(lost)
-
-
-def _kill(actors: dict[Any, str]) -> None:
-  if ray.is_initialized():
-    for actor in actors:
-      ray.kill(actor)
+    clients = list(lost.values())
+    self.losses[clients[0]] += 1
+    self._waiting.extendleft(reversed(clients))
+    return clients
 
 
 class RayContext(InProcessContext):
@@ -210,6 +221,5 @@ def create_ray_context(
     ValueError: The cluster has no room for so many actors.
   """
   connection = cluster.connect(address, num_actors)
-  actors = cluster.start_actors(num_actors, gpus_per_actor, startup_seconds)
-  connection.guard()
+  actors = pool.ActorPool(num_actors, gpus_per_actor, startup_seconds, connection.guard)
   return RayContext(RayExecutor(connection, actors), default_num_clients, compile)
