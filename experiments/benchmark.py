@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times a round of federated averaging against a hand-written TensorFlow loop, on five work items.
+"""Times a round of federated averaging against a hand-written TensorFlow loop, on six work items.
 
     python experiments/benchmark.py --items=A,B --rounds=5
 
@@ -9,8 +9,16 @@ that the weights moved; it is equal if the competitors did the same work.
 
     python experiments/benchmark.py --algos=mimelite,mime,scaffold,ghbm --items=B
 
-compares algorithms with fedavg. `--item=B --rounds=7 --json=FILE --algorithm=fedavg` runs this library alone
-on one item and writes the result as JSON, for drivers that compare several libraries. `python -m
+compares algorithms with fedavg.
+
+    python experiments/benchmark.py --through=run --limit
+
+compares the bare process with the trainer of run.py, which also shuffles the data, keeps the clients' states
+and writes the metrics; the model is not evaluated. `--limit` adds the time of the same number of
+floating-point operations as float32 matrix products on all cores, and each competitor's ratio to it.
+
+`--item=B --rounds=7 --json=FILE --algorithm=fedavg` runs this library alone on one item and writes the result
+as JSON, for drivers that compare several libraries; `--through=run` works there, too. `python -m
 experiments.benchmarks.diagnostics_overhead` times rounds with and without diagnostics.
 """
 
@@ -27,7 +35,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 if not __package__:  # run as a script: import from the project's root, not from this folder
   sys.path[0] = ROOT
 
-ITEM_NAMES = ("A", "B", "C", "D", "E")
+ITEM_NAMES = ("A", "B", "C", "D", "E", "F")
 RUNTIMES = ("inprocess", "ray", "tff")
 
 
@@ -48,14 +56,33 @@ def main(argv: list[str]) -> int:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   if arguments.item:
     return run_single(arguments)
-  if arguments.algos:
-    names = ["inprocess/fedavg", *(f"inprocess/{name}" for name in arguments.algos)]
-  else:
-    names = ["loop", *arguments.runtimes, *(["stock"] if arguments.stock else [])]
   os.chdir(ROOT)
   for item in arguments.items:
-    compare(item, names, arguments.rounds, arguments.warm_up)
+    compare(item, competitor_names(arguments), arguments.rounds, arguments.warm_up)
   return 0
+
+
+def competitor_names(arguments: argparse.Namespace) -> list[str]:
+  """The names of the competitors, as `competitors.build` takes them; ratios are to the first one."""
+  if arguments.algos:
+    ours = [f"inprocess/{name}" for name in ("fedavg", *arguments.algos)]
+  else:
+    ours = list(arguments.runtimes)
+  if arguments.through == "run":
+    names = [name for bare in ours for name in (bare, f"run:{bare}")]
+  elif arguments.algos:
+    names = ours
+  else:
+    names = ["loop", *ours, *(["stock"] if arguments.stock else [])]
+  if arguments.limit:
+    names += dict.fromkeys(_limit_of(name) for name in ours)
+  return names
+
+
+def _limit_of(name: str) -> str:
+  """The limit that a competitor is compared with: that of its algorithm."""
+  _, slash, algorithm = name.partition("/")
+  return f"limit{slash}{algorithm}"
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -70,7 +97,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     "--items",
     type=_names(ITEM_NAMES),
     default=list(ITEM_NAMES),
-    help="work items among A,B,C,D,E (all)",
+    help="work items among A,B,C,D,E,F (all)",
   )
   add("--rounds", type=int, default=5, help="number of timed rounds (5)")
   add(
@@ -87,6 +114,13 @@ def parse(argv: list[str]) -> argparse.Namespace:
   )
   add("--stock", action="store_true", help="also time stock TFF's FedAvg on its worker (slow)")
   add("--algos", type=lambda text: text.split(","), help="algorithms to time against fedavg")
+  add(
+    "--through",
+    choices=("process", "run"),
+    default="process",
+    help="run: also time the trainer of run.py; ratios are then to the bare process (process)",
+  )
+  add("--limit", action="store_true", help="also time the item's operations as matrix products")
   add("--item", choices=ITEM_NAMES, help="single run: the work item")
   add("--json", help="single run: the file to write")
   add("--algorithm", default="fedavg", help="single run: the algorithm (fedavg)")
@@ -121,7 +155,7 @@ def compare(item: str, names: list[str], rounds: int, warm_up: int) -> None:
           _turn(started)
         turns = [_turn(started) for _ in range(rounds)]
         states = [w.ask("state") for w in started]
-        costs = started[0].ask("costs") if "/" in names[0] else None
+        costs = started[0].ask("costs") if names[0].endswith("/fedavg") else None
     except RuntimeError:
       log.seek(0)
       sys.stderr.write(log.read()[-4000:])
@@ -139,7 +173,16 @@ def table(
   """One line per competitor with medians over the turns; with `costs`, also the expected ratio."""
   from experiments.benchmarks import expected_cost, work_items
 
-  columns = f"{'s/round':>8} {'ratio':>6} {'expected':>8} {'cpu s':>7} {'cold s':>7} {'peak MB':>8}"
+  widths = {
+    "s/round": 8,
+    "ratio": 6,
+    "expected": 8,
+    "x limit": 8,
+    "cpu s": 7,
+    "cold s": 7,
+    "peak MB": 8,
+  }
+  columns = " ".join(f"{title:>{width}}" for title, width in widths.items())
   lines = [f"{item:22} {columns}  check"]
   for i, (name, state) in enumerate(zip(names, states, strict=True)):
     wall = statistics.median(turn[i]["wall"] for turn in turns)
@@ -148,8 +191,12 @@ def table(
     factor = (
       expected_cost.factor(name.partition("/")[2], work_items.ITEMS[item], costs) if costs else None
     )
+    limit = None
+    if _limit_of(name) in names:
+      floor = names.index(_limit_of(name))
+      limit = statistics.median(turn[i]["wall"] / turn[floor]["wall"] for turn in turns)
     lines.append(
-      f"{name:22} {wall:8.3f} {ratio:6.2f} {'' if factor is None else f'{factor:.2f}':>8} {cpu:7.3f} "
+      f"{name:22} {wall:8.3f} {ratio:6.2f} {_or_empty(factor):>8} {_or_empty(limit):>8} {cpu:7.3f} "
       f"{state['cold']:7.1f} {state['peak_mb']:8.0f}  {state['check']:.6g}"
     )
   if costs:
@@ -160,6 +207,10 @@ def table(
   return "\n".join(lines)
 
 
+def _or_empty(number: float | None) -> str:
+  return "" if number is None else f"{number:.2f}"
+
+
 def run_single(arguments: argparse.Namespace) -> int:
   """Runs this library on one item and writes the result as JSON."""
   import resource
@@ -168,8 +219,10 @@ def run_single(arguments: argparse.Namespace) -> int:
 
   start = float(os.environ.get("BENCH_T0", START))
   item = work_items.ITEMS[arguments.item]
+  # Other libraries call FedAvg with server momentum, which is the work of all items, FedAvg.
   algorithm = {"fedavg": "fedavgm"}.get(arguments.algorithm, arguments.algorithm)
-  ours = competitors.Ours(item, arguments.runtimes[0], algorithm)
+  way = f"run:{arguments.runtimes[0]}" if arguments.through == "run" else arguments.runtimes[0]
+  ours = competitors.build(f"{way}/{algorithm}", item)
   seconds, cold = [], 0.0
   for _ in range(arguments.rounds):
     begin = time.perf_counter()

@@ -2,12 +2,20 @@
 
 import collections
 import time
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from experiments.benchmarks import models, work_items
+
+if TYPE_CHECKING:
+  from tff_momentum.models.model import Model
+  from tff_momentum.processes.process import FederatedProcess
+
+
+THROUGH_RUN = "run:"  # what the name of a competitor begins with that uses the trainer of run.py
+ALGORITHM = "fedavgm"  # of competitors whose name gives none
 
 
 class Competitor(Protocol):
@@ -25,26 +33,14 @@ class Competitor(Protocol):
 class Ours:
   """This library on one of its runtimes."""
 
-  def __init__(self, item: work_items.Item, runtime: str, algorithm: str = "fedavgm"):
+  def __init__(self, item: work_items.Item, runtime: str, algorithm: str = ALGORITHM):
     import tff_momentum as tfm
-
-    tfm.set_execution_context(runtime)
-    from tff_momentum.algorithms import builder
     from tff_momentum.processes.process import ClientInput
 
+    tfm.set_execution_context(runtime)
     data = [_batches(item, i) for i in range(item.clients)]
-    model = tfm.from_keras(
-      lambda: models.build(item), loss=models.loss(), batch_spec=data[0].element_spec
-    )
-    options: dict[str, Any] = dict(
-      client_learning_rate=work_items.CLIENT_LEARNING_RATE, client_weighting="num_examples"
-    )
-    if algorithm == "scaffold":
-      total = item.clients * item.examples
-      options.update(num_clients=item.clients, total_examples=total)
-    if algorithm == "ghbm":
-      options.update(tau=1)
-    self._process = tfm.build_process(builder(algorithm)(**options), model)
+    model = build_model(item)
+    self._process = build_process(item, algorithm, model)
     self._state = self._process.initialize()
     seeds = [np.array([0, i], np.int32) for i in range(item.clients)]
     self._clients = [
@@ -65,6 +61,34 @@ class Ours:
   def weights(self) -> list[np.ndarray]:
     """The model's weights."""
     return list(self._process.weights(self._state))
+
+
+def build_model(item: work_items.Item) -> "Model":
+  """The item's model; a batch is a dictionary with the keys x and y."""
+  import tff_momentum as tfm
+
+  def spec(array: np.ndarray) -> tf.TensorSpec:
+    return tf.TensorSpec([None, *array.shape[1:]], array.dtype)
+
+  x, y = map(spec, work_items.examples(item, 0))
+  batch_spec = collections.OrderedDict(x=x, y=y)
+  return tfm.from_keras(lambda: models.build(item), loss=models.loss(), batch_spec=batch_spec)
+
+
+def build_process(item: work_items.Item, algorithm: str, model: "Model") -> "FederatedProcess":
+  """The process that trains the item's model with an algorithm, weighted by the number of examples."""
+  import tff_momentum as tfm
+  from tff_momentum.algorithms import builder
+
+  options: dict[str, Any] = dict(
+    client_learning_rate=work_items.CLIENT_LEARNING_RATE, client_weighting="num_examples"
+  )
+  if algorithm == "scaffold":
+    total = item.clients * item.examples
+    options.update(num_clients=item.clients, total_examples=total)
+  if algorithm == "ghbm":
+    options.update(tau=1)
+  return tfm.build_process(builder(algorithm)(**options), model)
 
 
 class Stock:
@@ -155,13 +179,28 @@ class HandWrittenLoop:
 
 
 def build(name: str, item: work_items.Item) -> Competitor:
-  """Builds a competitor by name: `loop`, `stock`, a runtime, or runtime/algorithm as in `inprocess/mime`."""
+  """Builds a competitor by name.
+
+  Args:
+    name: `loop`, `stock`, `limit`, a runtime, or `run:` and a runtime for the trainer of run.py. All but the
+      first two may end in an algorithm, as in `inprocess/mime`.
+    item: the work item.
+  """
   if name == "loop":
     return HandWrittenLoop(item)
   if name == "stock":
     return Stock(item)
-  runtime, _, algorithm = name.partition("/")
-  return Ours(item, runtime, algorithm or "fedavgm")
+  way, _, algorithm = name.partition("/")
+  algorithm = algorithm or ALGORITHM
+  if way == "limit":
+    from experiments.benchmarks.limit import Limit
+
+    return Limit(item, algorithm)
+  if way.startswith(THROUGH_RUN):
+    from experiments.benchmarks.through_run import ThroughRun
+
+    return ThroughRun(item, way.removeprefix(THROUGH_RUN), algorithm)
+  return Ours(item, way, algorithm)
 
 
 def costs(item: work_items.Item) -> dict[str, float]:

@@ -34,6 +34,7 @@ ITEMS = {
   "C": Item("shakespeare_gru", "gru", 10, 50, 10, 90, (SEQUENCE_LENGTH,)),
   "D": Item("cifar_resnet", "resnet", 10, 40, 20, 100, (24, 24, 3)),
   "E": Item("scale_logreg", "logreg", 1000, 100, 20, 62, (784,)),
+  "F": Item("cifar_cnn", "cnn", 50, 50, 10, 10, (32, 32, 3)),
 }
 
 
@@ -80,10 +81,11 @@ def initial_weights(item: Item) -> dict[str, list[np.ndarray]]:
   if item.model == "logreg":
     return {"head": layer(784, item.classes)}
   if item.model == "cnn":
+    side = ((item.shape[0] - 2) // 2 - 2) // 2  # after two 3×3 convolutions, each pooled by 2
     return {
-      "conv1": layer(3, 3, 1, 32),
+      "conv1": layer(3, 3, item.shape[-1], 32),
       "conv2": layer(3, 3, 32, 64),
-      "dense": layer(1600, 512),
+      "dense": layer(64 * side**2, 512),
       "head": layer(512, item.classes),
     }
   if item.model == "gru":
