@@ -12,6 +12,7 @@ from tff_momentum.runtime.rewrite import (
   function_library,
   max_pool_gradients,
   recurrent_loops,
+  resource_order,
   session_graphs,
   xla_calls,
 )
@@ -29,6 +30,8 @@ class Pass(NamedTuple):
 PASSES = (
   # TFF's graphs expect a session, but run as parts of functions, for many clients at the same time.
   Pass("session_graphs", lambda graph, options: session_graphs.make_callable(graph)),
+  # A session's graph may leave open what comes first, a change of a variable or its read.
+  Pass("resource_order", lambda graph, options: resource_order.order(graph.graph_def)),
   # The graphs of one computation share TensorFlow's function names, so the names must be unique.
   Pass(
     "function_library",

@@ -2,7 +2,8 @@
 
 TFF writes graphs for a session: variables are shared by name, an initialisation op runs first, and control
 edges may read a feed. Inside a function, every call needs its own variables because clients run at the same
-time, edges must order the initialisation, and only the nodes that the results need may be imported.
+time, edges must order the initialisation, and only the nodes that the results need may be imported. The pass
+`resource_order` orders everything else that uses a variable.
 """
 
 import collections
