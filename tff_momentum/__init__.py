@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     RoundOutput,
     build_process,
   )
-  from tff_momentum.runtime import set_execution_context
+  from tff_momentum.runtime import ClientBatches, set_execution_context
   from tff_momentum.simulation.loop import run
   from tff_momentum.transforms.asynchronous import asynchronous
   from tff_momentum.transforms.compression import Quantiser, compressed, qsgd, quantiser
@@ -52,6 +52,7 @@ TFF_VERSION = "0.87.0"
 __all__ = [
   "Algorithm",
   "Client",
+  "ClientBatches",
   "ClientInput",
   "Exchange",
   "FederatedProcess",
@@ -88,6 +89,7 @@ __all__ = [
 _DEFINED_IN = {
   "Algorithm": "algorithm",
   "Client": "client",
+  "ClientBatches": "runtime",
   "ClientInput": "processes.client_input",
   "Exchange": "algorithm",
   "FederatedProcess": "processes.process",

@@ -43,7 +43,6 @@ MODULES: dict[str, tuple[str, ...]] = {
   "runtime.eager_tensors": ("runtime.compat",),
   "runtime.evaluate": ("runtime.trace_blocks",),
   "runtime.graphs": ("runtime.rewrite.prepared_graphs", "runtime.rewrite.options"),
-  "runtime.lists": ("runtime.rewrite.array_datasets",),
   "runtime.loops": ("runtime.rewrite.dataset_reduce",),
   "runtime.pooling": ("runtime.rewrite.max_pool_gradients",),
   "runtime.ray_actor": ("runtime.ray.actor",),

@@ -38,7 +38,9 @@ class Ours:
     from tff_momentum.processes.process import ClientInput
 
     tfm.set_execution_context(runtime)
-    data = [_batches(item, i) for i in range(item.clients)]
+    data = [
+      tfm.ClientBatches(_examples(item, i), batch_size=item.batch) for i in range(item.clients)
+    ]
     model = build_model(item)
     self._process = build_process(item, algorithm, model)
     self._state = self._process.initialize()
@@ -100,7 +102,10 @@ class Stock:
     import tff_momentum as tfm
 
     tfm.set_execution_context("tff")
-    self._clients = [_batches(item, i) for i in range(item.clients)]
+    self._clients = [
+      tf.data.Dataset.from_tensor_slices(_examples(item, i)).batch(item.batch)
+      for i in range(item.clients)
+    ]
 
     def model_fn():
       spec = self._clients[0].element_spec
@@ -242,7 +247,7 @@ def costs(item: work_items.Item) -> dict[str, float]:
   return {"pass": one_pass, "gradient": seconds(train) - 2 * one_pass}
 
 
-def _batches(item: work_items.Item, client: int) -> tf.data.Dataset:
+def _examples(item: work_items.Item, client: int) -> collections.OrderedDict:
   # An explicit copy: TensorFlow's implicit copies of arrays fragment the heap.
   x, y = (tf.raw_ops.DeepCopy(x=array) for array in work_items.examples(item, client))
-  return tf.data.Dataset.from_tensor_slices(collections.OrderedDict(x=x, y=y)).batch(item.batch)
+  return collections.OrderedDict(x=x, y=y)

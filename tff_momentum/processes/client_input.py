@@ -1,7 +1,7 @@
 """What a round takes: a `ClientInput` per client, or bare data sets where nothing else is needed.
 
 `RoundComputation` is a process's `next`. It is a TFF computation like any other; called with a list of
-`tf.data.Dataset`s, it makes the `ClientInput`s itself.
+`ClientBatches` or `tf.data.Dataset`s, it makes the `ClientInput`s itself.
 """
 
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ import tensorflow_federated as tff
 
 from tff_momentum.algorithm import ClientState
 from tff_momentum.processes.exchange import NOTHING
-from tff_momentum.runtime import DataReference
+from tff_momentum.runtime import ClientBatches, DataReference
 
 
 class ClientInput(NamedTuple):
   """A client's input to a round.
 
   Example:
-    >>> import numpy as np, tensorflow as tf, tff_momentum as tfm
+    >>> import numpy as np, tff_momentum as tfm
     >>> x, y = np.zeros([3, 784], np.float32), np.zeros([3], np.int32)
-    >>> data = tf.data.Dataset.from_tensor_slices((x, y)).batch(2)
+    >>> data = tfm.ClientBatches((x, y), batch_size=2)
     >>> tfm.ClientInput(seed=np.int32([1, 7]), state=(), data=data).steps
     ()
 
   Attributes:
     seed: int32[2], different for each client and round.
     state: what the client kept from its last round; `FederatedProcess.initial_client_state` at first.
-    data: the client's batches, a `tf.data.Dataset`.
+    data: the client's batches, `ClientBatches` or a `tf.data.Dataset`.
     steps: K_i, int32, if the process was built with `LocalWork(uneven=True)`; 0 stands for the usual number.
     staleness: the number of rounds since the client started, int32, if the algorithm is asynchronous.
   """
@@ -94,11 +94,11 @@ class RoundComputation(tff.framework.ConcreteComputation):
         f"{type(others[0]).__name__}."
       )
     for data in clients:
-      if isinstance(data, tf.data.Dataset):
+      if not isinstance(data, DataReference):
         _check_batches(data, client_type.data)
 
 
-def _check_batches(data: tf.data.Dataset, expected: tff.types.SequenceType) -> None:
+def _check_batches(data: tf.data.Dataset | ClientBatches, expected: tff.types.SequenceType) -> None:
   try:
     found = tff.types.tensorflow_to_type(data.element_spec)
   except (TypeError, ValueError):
@@ -112,4 +112,4 @@ def _check_batches(data: tf.data.Dataset, expected: tff.types.SequenceType) -> N
 
 
 def _is_data(value: object) -> bool:
-  return isinstance(value, tf.data.Dataset | DataReference)
+  return isinstance(value, tf.data.Dataset | ClientBatches | DataReference)

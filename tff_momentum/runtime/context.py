@@ -20,7 +20,7 @@ class Program:
 
   def __init__(self, computation: tff.framework.ConcreteComputation):
     self.plan: Plan = build_plan(compiler.compile_computation(computation))
-    self.takes_lists = True  # until tracing shows otherwise
+    self.reads_by_index = True  # until tracing shows otherwise
     proto = tff.framework.ConcreteComputation.get_proto(computation)
     # It returns large constants, such as a model's weights, of which TensorFlow keeps about ten copies.
     self.is_large = self.plan.parameter_type is None and proto.ByteSize() > prepared_graphs.LARGE
@@ -30,10 +30,10 @@ class Program:
     """Returns the traced stages, with graphs rewritten according to `options`.
 
     Raises:
-      NeedsIterators: The computation does not support data sets as lists of batches.
+      NeedsIterators: The computation does not support `ClientBatches`.
     """
     if options not in self._levels:
-      if options.as_lists and types.has_sequence(self.plan.result_type):
+      if options.batches and types.has_sequence(self.plan.result_type):
         raise NeedsIterators("a data set among the results")
       with using(options):
         self._levels[options] = stages.build_levels(self.plan)
@@ -70,17 +70,17 @@ class InProcessContext(tff.framework.SyncContext):
     return run.result(comp.type_signature.result)
 
   def _levels(self, program: Program, intake: values.Intake) -> list[stages.Level]:
-    """Decides how data sets are read, converts them accordingly, and returns the levels to run."""
-    if intake.listable and program.takes_lists:
+    """Decides how the clients' data are read, converts them accordingly, and returns the levels to run."""
+    if intake.rule is not None and program.reads_by_index:
       try:
-        levels = program.levels(RewriteOptions(True, self._compile))
+        levels = program.levels(RewriteOptions(intake.rule, self._compile))
       except NeedsIterators:
-        program.takes_lists = False
+        program.reads_by_index = False
       else:
-        intake.settle(as_lists=True)
+        intake.settle(by_index=True)
         return levels
-    intake.settle(as_lists=False)
-    return program.levels(RewriteOptions(False, self._compile))
+    intake.settle(by_index=False)
+    return program.levels(RewriteOptions(None, self._compile))
 
 
 # Keyed by identity, because hashing a computation serialises it.
@@ -131,7 +131,9 @@ class _Run:
           f"found {self.num_clients} and {len(value)}."
         )
       self.num_clients = len(value)
-      self._clients[nodes] = [self.intake.leaves(item, nodes.type_spec) for item in value]
+      self._clients[nodes] = [
+        self.intake.leaves(item, nodes.type_spec, at_clients=True) for item in value
+      ]
     else:
       self._server[nodes] = self.intake.leaves(value, nodes.type_spec)
 

@@ -19,7 +19,7 @@ class ClientExecutor(Protocol):
   """Maps a function over clients.
 
   Attributes:
-    takes_references: Whether clients' values may contain a `DataReference` instead of a data set.
+    takes_references: Whether clients' values contain a `DataLeaf` instead of the tensor of their data.
   """
 
   takes_references: bool

@@ -12,10 +12,13 @@ import subprocess
 import tempfile
 import time
 import weakref
+from typing import Any
 
 import grpc
 import portpicker
+import tensorflow as tf
 import tensorflow_federated as tff
+import tree
 from absl import logging
 from tensorflow_federated.python.core.backends.native import compiler as native_compiler
 from tensorflow_federated.python.core.backends.test import compiler as test_compiler
@@ -24,6 +27,8 @@ from tensorflow_federated.python.core.environments.tensorflow_frontend import (
 )
 
 from tff_momentum.runtime import compat
+from tff_momentum.runtime.client_batches import ClientBatches
+from tff_momentum.runtime.references import DataLeaf, DataReference
 
 _SHELL = '"$@" & worker=$!; read -r _; kill -9 $worker'
 _MAX_MESSAGE_BYTES = 2 * 1000**3
@@ -140,9 +145,20 @@ def create_worker_context(
   return tff.framework.SyncExecutionContext(
     executor_fn=tff.framework.ResourceManagingExecutorFactory(create_executor),
     compiler_fn=_compile,
-    transform_args=tensorflow_computation.transform_args,
+    transform_args=_transform_args,
     transform_result=tensorflow_computation.transform_result,
   )
+
+
+def _transform_args(arguments: Any) -> Any:
+  """Replaces `ClientBatches` and references by data sets, which are all that the worker takes."""
+  return tensorflow_computation.transform_args(tree.traverse(_to_dataset, arguments))
+
+
+def _to_dataset(value: Any) -> tf.data.Dataset | None:
+  if isinstance(value, DataReference):
+    return DataLeaf(value, None).dataset()
+  return value.as_dataset() if isinstance(value, ClientBatches) else None  # None keeps the value
 
 
 def _compile(computation: tff.framework.ConcreteComputation):

@@ -1,8 +1,8 @@
 """How the runtime represents values of TFF types.
 
-A tensor is a `tf.Tensor`. A sequence is the variant tensor of its `tf.data.Dataset`, or of a list of its
-batches (see `rewrite/array_datasets.py`). A struct is a plain tuple in the order of its type. So a value is
-nested tuples of tensors, which can be flattened without its names and Python containers.
+A tensor is a `tf.Tensor`. A sequence is one variant tensor, that of its `tf.data.Dataset` or of its
+`ClientBatches`. A struct is a plain tuple in the order of its type. So a value is nested tuples of tensors,
+which can be flattened without its names and Python containers.
 """
 
 import collections

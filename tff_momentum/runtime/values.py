@@ -13,52 +13,68 @@ from tensorflow_federated.python.core.impl.executors import value_serialization
 from tensorflow_federated.python.core.impl.types import type_conversions
 from tensorflow_federated.python.core.impl.utils import tensorflow_utils
 
-from tff_momentum.runtime import arrays, types
-from tff_momentum.runtime.references import DataReference
-from tff_momentum.runtime.rewrite import array_datasets
+from tff_momentum.runtime import arrays, batch_rule, client_batches, types
+from tff_momentum.runtime.batch_rule import BatchRule
+from tff_momentum.runtime.client_batches import ClientBatches
+from tff_momentum.runtime.references import DataLeaf, DataReference
 
 
 class Intake:
   """Converts the arguments of a computation to tensors.
 
-  Data sets are converted last, by `settle`, when it is known how the computation reads them.
-
-  Attributes:
-    listable: Whether all data sets so far can be read as lists of batches.
+  The clients' data are converted last, by `settle`, when it is known how the computation reads them.
   """
 
-  def __init__(self, keep_references: bool = False) -> None:
-    """With `keep_references`, a `DataReference` stays one among the leaves."""
-    self.listable = not keep_references
-    self._keep_references = keep_references
-    self._datasets: list[tuple[tf.data.Dataset, list[tf.Tensor], int]] = []
+  def __init__(self, by_reference: bool = False) -> None:
+    """With `by_reference`, the clients' data stay `DataLeaf`s, which other processes resolve."""
+    self._by_reference = by_reference
+    self._data: list[tuple[Any, bool, list, int]] = []  # data, by reference, and their place
+    self._rules: set[BatchRule | None] = set()
 
-  def leaves(self, value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
-    """Returns the tensors of `value`, checked against its type; `settle` fills in those of data sets."""
+  @property
+  def rule(self) -> BatchRule | None:
+    """The rule of the batches if all data so far are `ClientBatches` that share it; else None."""
+    return next(iter(self._rules)) if len(self._rules) == 1 else None
+
+  def leaves(self, value: Any, type_spec: tff.Type, at_clients: bool = False) -> list[tf.Tensor]:
+    """Returns the tensors of `value`, checked against its type; `settle` fills in those of data."""
     leaves: list[tf.Tensor] = []
-    self._append(value, type_spec, leaves)
+    self._append(value, type_spec, at_clients and self._by_reference, leaves)
+    if self._by_reference and not at_clients and types.has_sequence(type_spec):
+      self._rules.add(None)  # it may have to travel to the clients
     return leaves
 
-  def settle(self, as_lists: bool) -> None:
-    """Fills in the data sets among all leaves, as lists of batches or as they are."""
-    for dataset, leaves, place in self._datasets:
-      leaves[place] = array_datasets.variant_of(dataset) if as_lists else dataset._variant_tensor
+  def settle(self, by_index: bool) -> None:
+    """Fills in the data among all leaves, to be read by index or by iterators."""
+    signature = self.rule.signature if by_index and self.rule is not None else None
+    here = [data for data, away, _, _ in self._data if not away]
+    made = iter(client_batches.leaves(here)) if by_index else None
+    for data, away, leaves, place in self._data:
+      if away:
+        leaves[place] = DataLeaf(data, signature)
+      else:
+        leaves[place] = next(made) if made else _as_dataset(data)._variant_tensor
 
-  def _append(self, value: Any, type_spec: tff.Type, leaves: list[tf.Tensor]) -> None:
+  def _append(self, value: Any, type_spec: tff.Type, away: bool, leaves: list[tf.Tensor]) -> None:
     if isinstance(type_spec, tff.TensorType):
       leaves.append(_to_tensor(value, type_spec))
-    elif isinstance(value, DataReference) and self._keep_references:
-      leaves.append(value)
     elif isinstance(type_spec, tff.SequenceType):
-      dataset = _to_dataset(value, type_spec)
-      self.listable = self.listable and array_datasets.is_listable(dataset)
-      self._datasets.append((dataset, leaves, len(leaves)))
+      if isinstance(value, DataReference) and away:
+        self._rules.add(value.rule())
+      else:
+        value = _to_data(value, type_spec)
+        self._rules.add(value.rule if isinstance(value, ClientBatches) else None)
+      self._data.append((value, away, leaves, len(leaves)))
       leaves.append(None)
     elif isinstance(type_spec, tff.StructType):
       for element, element_type in zip(elements_of(value, type_spec), type_spec, strict=True):
-        self._append(element, element_type, leaves)
+        self._append(element, element_type, away, leaves)
     else:
       raise TypeError(f"Expected a value made of tensors and sequences, found {type_spec}.")
+
+
+def _as_dataset(data: tf.data.Dataset | ClientBatches) -> tf.data.Dataset:
+  return data.as_dataset() if isinstance(data, ClientBatches) else data
 
 
 def elements_of(value: Any, type_spec: tff.StructType) -> list[Any]:
@@ -118,14 +134,15 @@ def _loses_precision(value: Any, type_spec: tff.TensorType) -> bool:
   return is_number and not np.can_cast(value.dtype, type_spec.dtype, "safe")
 
 
-def _to_dataset(value: Any, type_spec: tff.SequenceType) -> tf.data.Dataset:
+def _to_data(value: Any, type_spec: tff.SequenceType) -> tf.data.Dataset | ClientBatches:
   if isinstance(value, list):
     value = tensorflow_utils.make_data_set_from_elements(None, value, type_spec.element)
   if isinstance(value, DataReference):
     value = value.resolve()
-  if not isinstance(value, tf.data.Dataset):
+  if not isinstance(value, (tf.data.Dataset, ClientBatches)):
     raise TypeError(
-      f"Expected a tf.data.Dataset or a list for the type {type_spec}, found {type(value).__name__}."
+      f"Expected ClientBatches, a tf.data.Dataset or a list for the type {type_spec}, found "
+      f"{type(value).__name__}."
     )
   _check_element(value.element_spec, type_spec)
   return value
@@ -136,7 +153,7 @@ _accepted: dict[tuple[Hashable, int], tff.SequenceType] = {}
 
 def _check_element(spec: Any, type_spec: tff.SequenceType) -> None:
   """Raises `TypeError` unless a data set with elements like `spec` is a `type_spec`; caches successes."""
-  key = (_hashable(spec), id(type_spec))
+  key = (batch_rule.hashable(spec), id(type_spec))
   if _accepted.get(key) is type_spec:
     return
   element_type = tff.types.tensorflow_to_type(spec)
@@ -148,22 +165,14 @@ def _check_element(spec: Any, type_spec: tff.SequenceType) -> None:
   _accepted[key] = type_spec
 
 
-def _hashable(spec: Any) -> Hashable:
-  if isinstance(spec, Mapping):
-    return (type(spec), tuple((name, _hashable(inner)) for name, inner in spec.items()))
-  if isinstance(spec, (tuple, list)):
-    return (type(spec), tuple(_hashable(inner) for inner in spec))
-  return spec
-
-
 def from_leaves(leaves: Iterator[tf.Tensor], type_spec: tff.Type) -> Any:
   """Builds the Python value of `type_spec`: NumPy arrays in its Python containers."""
   if isinstance(type_spec, tff.TensorType):
     return arrays.array_of(next(leaves))
   if isinstance(type_spec, tff.SequenceType):
     leaf = next(leaves)
-    if isinstance(leaf, DataReference):
-      return leaf.resolve()
+    if isinstance(leaf, DataLeaf):
+      return leaf.dataset()
     return tf.data.experimental.from_variant(leaf, types.element_structure(type_spec.element))
   assert isinstance(type_spec, tff.StructType)
   elements = [

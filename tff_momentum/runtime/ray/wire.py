@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tff_momentum.runtime.references import DataReference
+from tff_momentum.runtime.client_batches import ClientBatches, PackedBatches
+from tff_momentum.runtime.references import DataLeaf, DataReference
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +42,13 @@ class ShippedBytes:
 
 
 def encode(leaf: Any) -> Any:
-  """Converts a leaf (a tensor, a data set's variant, a reference) to a form that can be pickled."""
-  if isinstance(leaf, DataReference):
-    return leaf
+  """Converts a leaf (a tensor, or a client's data by value or by reference) to a form that can be pickled."""
+  if isinstance(leaf, DataLeaf):
+    if isinstance(leaf.data, DataReference):
+      return leaf
+    if leaf.signature is not None and isinstance(leaf.data, ClientBatches):
+      return leaf.data.packed()
+    leaf = leaf.tensor()
   if leaf.dtype == tf.variant:
     return DatasetGraph(tf.raw_ops.DatasetToGraphV2(input_dataset=leaf).numpy())
   return leaf.numpy()
@@ -51,8 +56,10 @@ def encode(leaf: Any) -> Any:
 
 def decode(item: Any) -> tf.Tensor:
   """Converts what `encode` returned to a tensor; a reference is resolved in this process."""
-  if isinstance(item, DataReference):
-    return item.resolve()._variant_tensor
+  if isinstance(item, DataLeaf):
+    return item.tensor()
+  if isinstance(item, PackedBatches):
+    return item.leaf()
   if isinstance(item, DatasetGraph):
     return tf.raw_ops.DatasetFromGraph(graph_def=item.serialized)
   return tf.convert_to_tensor(item)

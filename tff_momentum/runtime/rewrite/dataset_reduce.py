@@ -4,8 +4,7 @@ TensorFlow's reduce kernel instantiates and optimises its function again on ever
 all of a small client's training, and it keeps the function's body on the CPU. A `While` op is part of the
 caller's graph: it is optimised once, and its body runs on the caller's device.
 
-The loop reads its elements from an iterator or, where the batches are slices of arrays in memory, from lists
-of batches (see `array_datasets`).
+The loop reads the elements of a data set from an iterator, and `ClientBatches` by index (see `batch_reader`).
 """
 
 import dataclasses
@@ -14,7 +13,8 @@ from collections.abc import Mapping, MutableSequence
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2, op_def_pb2
 
-from tff_momentum.runtime.rewrite import array_datasets, node_defs
+from tff_momentum.runtime.batch_rule import BatchRule
+from tff_momentum.runtime.rewrite import batch_reader, node_defs
 from tff_momentum.runtime.rewrite.function_defs import Functions
 from tff_momentum.runtime.rewrite.options import NeedsIterators
 
@@ -45,22 +45,33 @@ class _Source:
   next_values: list[str]
 
 
-def rewrite_reduces(graph_def: tf.compat.v1.GraphDef, as_lists: bool) -> None:
+@dataclasses.dataclass(frozen=True)
+class _Batches:
+  """How the graph's data are read: the rule of its `ClientBatches`, and whether it may repeat them."""
+
+  rule: BatchRule
+  repeats: bool
+
+
+def rewrite_reduces(graph_def: tf.compat.v1.GraphDef, rule: BatchRule | None) -> None:
   """Replaces every `ReduceDataset` node of a graph and its function library, in place.
 
   Args:
     graph_def: The graph.
-    as_lists: Whether the data sets fed to the graph are lists of batches. If so, the other data set ops are
-      replaced as well.
+    rule: The rule of the `ClientBatches` fed to the graph; None if data sets are fed to it. With a rule, the
+      other data set ops are replaced as well.
 
   Raises:
-    NeedsIterators: `as_lists` is set, and the graph has a data set op that cannot be replaced.
+    NeedsIterators: There is a rule, and the graph has a data set op that cannot be replaced.
   """
   library = {function.signature.name: function for function in graph_def.library.function}
   added: dict[str, function_pb2.FunctionDef] = {}
-  _rewrite_nodes(graph_def.node, library, "", added, False, as_lists)
+  bodies = [graph_def.node, *(function.node_def for function in library.values())]
+  repeats = any(node.op == "RepeatDataset" for body in bodies for node in body)
+  batches = None if rule is None else _Batches(rule, repeats)
+  _rewrite_nodes(graph_def.node, library, "", added, False, batches)
   for name, function in library.items():
-    replaced = _rewrite_nodes(function.node_def, library, name + "_", added, True, as_lists)
+    replaced = _rewrite_nodes(function.node_def, library, name + "_", added, True, batches)
     for key, source in function.ret.items():
       function.ret[key] = _rename_output(source, replaced)
   graph_def.library.function.extend(added.values())
@@ -72,20 +83,19 @@ def _rewrite_nodes(
   prefix: str,
   added: dict[str, function_pb2.FunctionDef],
   in_function: bool,
-  as_lists: bool,
+  batches: _Batches | None,
 ) -> set[str]:
   """Rewrites the nodes of a graph or function body; returns the names of the replaced nodes."""
   replaced = set()
   for node in list(nodes):
     if node.op == "ReduceDataset":
       step = library[node.attr["f"].func.name]
-      nodes.extend(_replace(node, step, prefix, added, in_function, as_lists))
+      nodes.extend(_replace(node, step, prefix, added, in_function, batches))
       replaced.add(node.name)
-    elif as_lists and node.op in array_datasets.REPLACEMENTS:
-      dtypes = tuple(map(tf.as_dtype, node.attr["output_types"].list.type))
-      _add_call(node, array_datasets.replacement(node.op, dtypes), added)
+    elif batches and node.op in batch_reader.REPLACEMENTS:
+      _add_call(node, batch_reader.replacement(node.op, batches.rule), added)
       replaced.add(node.name)
-    elif as_lists and ("Dataset" in node.op or "Iterator" in node.op):
+    elif batches and ("Dataset" in node.op or "Iterator" in node.op):
       raise NeedsIterators(node.op)
   if in_function and replaced:
     for node in nodes:
@@ -116,7 +126,7 @@ def _replace(
   prefix: str,
   added: dict[str, function_pb2.FunctionDef],
   in_function: bool,
-  as_lists: bool,
+  batches: _Batches | None,
 ) -> list[node_def_pb2.NodeDef]:
   """Turns `reduce` into a `While` node; returns the nodes to add before it."""
   state_types = list(reduce.attr["Tstate"].list.type)
@@ -129,8 +139,10 @@ def _replace(
   data = [name for name in reduce.input if not name.startswith("^")]
   control = [name for name in reduce.input if name.startswith("^")]
   state, captured = data[1 : 1 + len(state_types)], data[1 + len(state_types) :]
-  if as_lists:
-    source = _listed(reduce.name, data[0], control, elements, len(state_types), in_function, added)
+  if batches:
+    source = _by_index(
+      reduce.name, data[0], control, elements, len(state_types), in_function, added, batches
+    )
   else:
     source = _iterated(reduce.name, data[0], control, elements, len(state_types), in_function)
 
@@ -194,7 +206,7 @@ def _iterated(
   )
 
 
-def _listed(
+def _by_index(
   name: str,
   dataset: str,
   control: list[str],
@@ -202,32 +214,32 @@ def _listed(
   first: int,
   in_function: bool,
   added: dict[str, function_pb2.FunctionDef],
+  batches: _Batches,
 ) -> _Source:
-  """Reads elements by index from the lists of their components."""
+  """Gathers elements from the arrays of `ClientBatches`."""
   types, shapes = elements["output_types"].list.type, elements["output_shapes"].list.shape
-  opener = array_datasets.opener(len(types))
-  getter = array_datasets.getter(
-    tuple(tf.TensorSpec(s, tf.as_dtype(t)) for t, s in zip(types, shapes, strict=True))
-  )
-  added.update((function.signature.name, function) for function in (*opener, *getter))
+  specs = tuple(tf.TensorSpec(s, tf.as_dtype(t)) for t, s in zip(types, shapes, strict=True))
+  reader = batch_reader.reader(batches.rule, specs, batches.repeats)
+  added.update((function.signature.name, function) for function in (*reader.open, *reader.get))
   zero, opened = f"{name}/zero", f"{name}/opened"
-  position, count = f"v{first}", f"v{first + 1}"
-  parts = [f"v{first + 2 + i}" for i in range(len(types))]
   outputs = [
-    f"{opened}:output:{i}" if in_function else f"{opened}:{i}" for i in range(1 + len(types))
+    f"{opened}:output:{i}" if in_function else f"{opened}:{i}" for i in range(1 + len(reader.types))
   ]
+  position, count = f"v{first}", f"v{first + 1}"
+  variables = [f"v{first + 2 + i}" for i in range(len(reader.types))]
+  following = [f"element:output:{len(types) + i}" for i in range(len(variables))]
   of_int64 = {"T": attr_value_pb2.AttrValue(type=_INT64)}
   return _Source(
     before=[
       node_defs.constant(zero, 0),
-      node_defs.call(opened, opener[0].signature, [dataset, *control]),
+      node_defs.call(opened, reader.open[0].signature, [dataset, *control]),
     ],
-    types=[_INT64, _INT64, *[_VARIANT] * len(types)],
+    types=[_INT64, _INT64, *(dtype.as_datatype_enum for dtype in reader.types)],
     inputs=[_output(zero, "output", in_function), *outputs],
     condition=([node_defs.node_def("Less", "test", [position, count], of_int64)], "test:z:0"),
-    body=[node_defs.call("element", getter[0].signature, [position, *parts])],
+    body=[node_defs.call("element", reader.get[0].signature, [position, *variables])],
     element="output",
-    next_values=[f"element:output:{len(types)}", count, *parts],
+    next_values=[following[0], count, *following[1:], variables[-1]],
   )
 
 

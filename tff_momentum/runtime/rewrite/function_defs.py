@@ -16,9 +16,17 @@ Functions = list[function_pb2.FunctionDef]
 def trace(
   name: str, function: Callable[..., list[tf.Tensor]], specs: Sequence[tf.TensorSpec]
 ) -> Functions:
-  """Traces a Python function and returns its definition under `name`, and those of what it calls."""
+  """Traces a Python function and returns its definition under `name`, and those of what it calls.
+
+  Raises:
+    ValueError: The function uses tensors other than its arguments.
+  """
   with tf.init_scope():
     traced = tf.function(function, autograph=False).get_concrete_function(*specs)
+  if traced.captured_inputs:
+    raise ValueError(
+      f"Expected a function of its arguments alone; found {len(traced.captured_inputs)} other tensors."
+    )
   definition = function_pb2.FunctionDef()
   definition.CopyFrom(traced.function_def)
   definition.signature.name = name

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Literal
 
+from tff_momentum.runtime.batch_rule import BatchRule
+
 # Which hot functions XLA compiles; `xla_choice` has the rule.
 CompileMode = Literal["auto", "on", "off"]
 
@@ -15,16 +17,16 @@ class RewriteOptions:
   """How the graphs of a computation are rewritten.
 
   Attributes:
-    as_lists: Whether data sets reach the graph as lists of batches (see `array_datasets`).
+    batches: The rule of the `ClientBatches` that reach the graph (see `batch_reader`); None if data sets do.
     compile: Which hot functions XLA compiles (see `xla_choice`).
   """
 
-  as_lists: bool = False
+  batches: BatchRule | None = None
   compile: CompileMode = "auto"
 
 
 class NeedsIterators(Exception):
-  """The computation uses its data sets in a way that lists of batches do not support."""
+  """The computation uses its data in a way that only data sets support."""
 
 
 _current: contextvars.ContextVar[RewriteOptions] = contextvars.ContextVar(
@@ -49,10 +51,10 @@ def using(options: RewriteOptions) -> Iterator[None]:
 
 
 def require_iterators() -> None:
-  """Declares that the code being traced uses a data set in a way that lists of batches do not support.
+  """Declares that the code being traced uses its data in a way that only data sets support.
 
   Raises:
-    NeedsIterators: Data sets are lists of batches.
+    NeedsIterators: The data are `ClientBatches`.
   """
-  if current().as_lists:
+  if current().batches is not None:
     raise NeedsIterators("a data set made or mapped by TFF itself")

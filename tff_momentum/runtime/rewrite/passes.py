@@ -40,10 +40,10 @@ PASSES = (
     ),
   ),
   # `Dataset.reduce` becomes a while loop, because TensorFlow's reduce kernel costs more than a small
-  # client's training. Where the batches are slices of arrays, the loop reads these without an iterator.
+  # client's training. The loop reads `ClientBatches` by index and data sets by an iterator.
   Pass(
     "dataset_reduce",
-    lambda graph, options: dataset_reduce.rewrite_reduces(graph.graph_def, options.as_lists),
+    lambda graph, options: dataset_reduce.rewrite_reduces(graph.graph_def, options.batches),
   ),
   # XLA compiles the hot functions that `xla_choice` picks: recurrent models yes, convolutions no.
   Pass(
@@ -67,12 +67,12 @@ def run_all(graph: SessionGraph, options: RewriteOptions) -> None:
   """Runs all passes on `graph`, in order.
 
   Raises:
-    NeedsIterators: `options.as_lists` is set, and the graph uses its data sets in other ways.
+    NeedsIterators: `options.batches` is set, and the graph uses its data in other ways.
   """
   for each in PASSES:
     each.rewrite(graph, options)
 
 
 def _suffix(graph: SessionGraph, options: RewriteOptions) -> str:
-  kind = "listed" if options.as_lists else "iterated"
+  kind = options.batches.name if options.batches else "iterated"
   return f"{graph.digest}_{kind}_{options.compile}"

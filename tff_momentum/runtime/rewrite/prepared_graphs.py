@@ -61,7 +61,7 @@ def prepare(proto: computation_pb2.Computation) -> PreparedGraph:
 
   Raises:
     NotImplementedError: The computation is not written in TensorFlow.
-    NeedsIterators: The options in force ask for lists of batches, which the graph does not support.
+    NeedsIterators: The options in force are for `ClientBatches`, which the graph does not support.
   """
   if proto.WhichOneof("computation") != "tensorflow":
     raise NotImplementedError(

@@ -1,0 +1,285 @@
+"""Reads `ClientBatches` inside a graph: a loop gathers each batch from the client's arrays by index.
+
+A client's data reaches the graph as one variant tensor, an `Optional` of nine numbers and the arrays (see
+`client_batches.leaves`). `Dataset.take`, `repeat` and `cardinality` change or read the numbers; a reduction
+opens the variant before its loop and reads one batch per step. The functions below replace these data set
+operations. The operations on numbers and arrays run on the CPU, where the arrays are; the preprocessing runs
+where the client trains.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tff_momentum.runtime import batch_rule
+from tff_momentum.runtime.batch_rule import CPU, BatchRule
+from tff_momentum.runtime.client_batches import ENDLESS
+from tff_momentum.runtime.rewrite.function_defs import Functions, trace
+from tff_momentum.runtime.rewrite.options import NeedsIterators
+
+_LEAF, _NUMBER = tf.TensorSpec([], tf.variant), tf.TensorSpec([], tf.int64)
+_KEY = tf.TensorSpec([1], tf.uint64)
+
+
+class _Numbers(NamedTuple):
+  """What tells the clients of a task apart, and what `take` and `repeat` change; int64 scalars.
+
+  Position p of the sequence is batch q mod `batches` of epoch ⌊p / period⌋·epochs + ⌊q / batches⌋, where q =
+  p mod period.
+
+  Attributes:
+    begin: The client's first example in the arrays.
+    examples: The number of its examples.
+    size: The number of examples in a batch.
+    key: The client's seed, 64 bits.
+    batches: The number of batches in an epoch.
+    count: The number of batches to read.
+    period: The number of batches that a repeated sequence repeats; `ENDLESS` if it repeats whole epochs.
+    epochs: The number of epochs in a period.
+    begun: 1 if the sequence ends by beginning another epoch, as `tf.data` does at the end of a `repeat`.
+  """
+
+  begin: tf.Tensor
+  examples: tf.Tensor
+  size: tf.Tensor
+  key: tf.Tensor
+  batches: tf.Tensor
+  count: tf.Tensor
+  period: tf.Tensor
+  epochs: tf.Tensor
+  begun: tf.Tensor
+
+
+class Reader(NamedTuple):
+  """How a loop reads batches.
+
+  Attributes:
+    open: A function from a leaf to the number of batches and the initial loop variables.
+    get: A function from the position and the loop variables to a batch, the next position, and the next
+      values of the loop variables but the last, which stays the same.
+    types: The data types of the loop variables.
+  """
+
+  open: Functions
+  get: Functions
+  types: list[tf.DType]
+
+
+@functools.lru_cache(maxsize=1024)
+def reader(rule: BatchRule, element: tuple[tf.TensorSpec, ...], repeats: bool) -> Reader:
+  """Returns the functions that read batches.
+
+  Args:
+    rule: The rule of the batches.
+    element: The specs of an element of the sequence, as the reduction declares them.
+    repeats: Whether the graph may repeat its data; if not, there is only one epoch.
+  """
+  kind = _ManyEpochs(rule) if repeats else _OneEpoch(rule)
+
+  def get(position: tf.Tensor, *variables: tf.Tensor) -> list[tf.Tensor]:
+    with tf.device(CPU):
+      parts, place, following = kind.get(position, *variables)
+      following = [position + 1, *following]
+    batch = rule.finish(parts, *place)
+    for part, spec in zip(batch, element, strict=True):
+      part.set_shape(spec.shape)
+    return [*batch, *following]
+
+  name = f"tfm_{rule.name}_{'many' if repeats else 'one'}"
+  unique = f"{name}_{abs(hash(element)):x}"
+  return Reader(
+    _trace(f"{name}_open", _on_cpu(kind.open), [_LEAF]),
+    _trace(f"{unique}_get", get, [_NUMBER, *kind.specs]),
+    [spec.dtype for spec in kind.specs],
+  )
+
+
+class _OneEpoch:
+  """Reads the first epoch; its order is computed before the loop."""
+
+  specs = (_LEAF,)
+
+  def __init__(self, rule: BatchRule):
+    self._rule = rule
+    orders = [tf.TensorSpec([None], tf.int32)] if rule.shuffled else []
+    row = tf.TensorSpec([1], tf.int64)
+    self._packed = [_KEY, row, row, row, *orders, *_array_specs(rule)]
+
+  def open(self, leaf: tf.Tensor) -> list[tf.Tensor]:
+    numbers, arrays = _open(self._rule, leaf)
+    key = tf.bitcast(numbers.key, tf.uint64)[None]
+    orders = []
+    if self._rule.shuffled:
+      draw = tf.constant([batch_rule.first_draw()], tf.uint64)
+      orders = [_order(self._rule, key, draw, numbers.begin, numbers.examples)]
+    fixed = [key, numbers.size[None], numbers.examples[None], numbers.begin[None]]
+    return [numbers.count, _pack([*fixed, *orders, *arrays])]
+
+  def get(self, position, packed):
+    key, size, examples, begin, *rest = _unpack(packed, self._packed)
+    orders, arrays = (rest[:1], rest[1:]) if self._rule.shuffled else ([None], rest)
+    parts = _rows(orders[0], arrays, position * size, size, examples, begin)
+    draw = tf.constant([batch_rule.first_draw()], tf.uint64)
+    return parts, (key, draw, position), []
+
+
+class _ManyEpochs:
+  """Reads any number of epochs; the order of an epoch is computed in its first step."""
+
+  def __init__(self, rule: BatchRule):
+    self._rule = rule
+    row = tf.TensorSpec([1], tf.int64)
+    self._packed = [_KEY, row, row, row, _NUMBER, _NUMBER, _NUMBER, *_array_specs(rule)]
+    self.specs = (tf.TensorSpec([None], tf.int32), _KEY, _LEAF)
+
+  def open(self, leaf: tf.Tensor) -> list[tf.Tensor]:
+    numbers, arrays = _open(self._rule, leaf)
+    key, batches = tf.bitcast(numbers.key, tf.uint64)[None], tf.maximum(numbers.batches, 1)
+    rows = [numbers.size[None], numbers.examples[None], numbers.begin[None]]
+    packed = _pack([key, *rows, batches, tf.maximum(numbers.period, 1), numbers.epochs, *arrays])
+    return [numbers.count, tf.zeros([0], tf.int32), tf.zeros([1], tf.uint64), packed]
+
+  def get(self, position, order, draw, packed):
+    key, size, examples, begin, batches, period, epochs, *arrays = _unpack(packed, self._packed)
+    in_period = position % period
+    k = in_period % batches
+
+    def new_epoch() -> list[tf.Tensor]:
+      made = batch_rule.epoch_draw(position // period * epochs + in_period // batches)
+      if not self._rule.shuffled:
+        return [order, made]
+      return [_order(self._rule, key, made, begin[0], examples[0]), made]
+
+    if self._rule.shuffled or self._rule.preprocess is not None:
+      order, draw = tf.cond(tf.equal(k, 0), new_epoch, lambda: [order, draw])
+    shuffled = order if self._rule.shuffled else None
+    parts = _rows(shuffled, arrays, k * size, size, examples, begin)
+    return parts, (key, draw, k), [order, draw]
+
+
+def _order(rule, key, draw, begin, examples) -> tf.Tensor:
+  order = rule.order(key, draw, tf.cast(examples, tf.int32))
+  return order + tf.cast(begin, tf.int32)
+
+
+def _rows(order, arrays, start, size, examples, begin) -> list[tf.Tensor]:
+  """Returns the rows of a batch, from `start` in the client's order; all numbers are vectors of length 1."""
+  end = tf.minimum(start + size, examples)
+  if order is not None:
+    rows = _slice(order, start, end)
+    return [tf.gather(array, rows) for array in arrays]
+  return [_slice(array, begin + start, begin + end) for array in arrays]
+
+
+def _slice(tensor: tf.Tensor, begin: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+  return tf.raw_ops.StridedSlice(
+    input=tensor, begin=begin, end=end, strides=tf.constant([1], tf.int64)
+  )
+
+
+def _array_specs(rule: BatchRule) -> list[tf.TensorSpec]:
+  return [tf.TensorSpec([None, *spec.shape[1:]], spec.dtype) for spec in rule.specs]
+
+
+def _open(rule: BatchRule, leaf: tf.Tensor) -> tuple[_Numbers, list[tf.Tensor]]:
+  numbers, *arrays = _unpack(
+    leaf, [tf.TensorSpec([len(_Numbers._fields)], tf.int64), *_array_specs(rule)]
+  )
+  return _Numbers(*tf.unstack(numbers)), arrays
+
+
+def _unpack(leaf: tf.Tensor, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
+  return tf.raw_ops.OptionalGetValue(
+    optional=leaf,
+    output_types=[spec.dtype for spec in specs],
+    output_shapes=[spec.shape for spec in specs],
+  )
+
+
+def _pack(components: Sequence[tf.Tensor]) -> tf.Tensor:
+  return tf.raw_ops.OptionalFromValue(components=list(components))
+
+
+def _replaced(numbers: _Numbers, arrays: Sequence[tf.Tensor]) -> tf.Tensor:
+  return _pack([tf.stack(numbers), *arrays])
+
+
+def _cardinality(rule: BatchRule, leaf: tf.Tensor) -> tf.Tensor:
+  numbers, _ = _open(rule, leaf)
+  endless = tf.constant(tf.data.INFINITE_CARDINALITY, tf.int64)
+  return tf.where(tf.equal(numbers.count, ENDLESS), endless, numbers.count)
+
+
+def _same(rule: BatchRule, leaf: tf.Tensor, *settings: tf.Tensor) -> tf.Tensor:
+  return tf.identity(leaf)
+
+
+def _take(rule: BatchRule, leaf: tf.Tensor, at_most: tf.Tensor) -> tf.Tensor:
+  numbers, arrays = _open(rule, leaf)
+  everything = (at_most < 0) | (at_most > numbers.count)
+  count = tf.where(everything, numbers.count, at_most)
+  begun = tf.where(everything, numbers.begun, 0)
+  return _replaced(numbers._replace(count=count, begun=begun), arrays)
+
+
+def _repeat(rule: BatchRule, leaf: tf.Tensor, times: tf.Tensor) -> tf.Tensor:
+  numbers, arrays = _open(rule, leaf)
+  count, batches = numbers.count, tf.maximum(numbers.batches, 1)
+  endless = tf.equal(count, ENDLESS)
+  first = tf.equal(numbers.period, ENDLESS)
+  check = tf.debugging.Assert(
+    first | endless | tf.equal(times, 0) | tf.equal(times, 1),
+    ["Expected ClientBatches that are repeated at most twice; found a third time: pass as_dataset()."],
+  )  # fmt: skip
+  whole_epochs = tf.equal(count % batches, 0) & tf.equal(numbers.begun, 0) | endless
+  with tf.control_dependencies([check]):
+    changes = first & tf.logical_not(whole_epochs)
+  repeated = numbers._replace(
+    count=tf.where(
+      (times < 0) & (count > 0) | endless & tf.not_equal(times, 0),
+      ENDLESS,
+      count * tf.maximum(times, 0),
+    ),
+    period=tf.where(changes, count, numbers.period),
+    epochs=tf.where(changes, (count - 1) // batches + 1 + numbers.begun, numbers.epochs),
+    begun=tf.ones([], tf.int64),
+  )
+  return _replaced(repeated, arrays)
+
+
+# The replacement of each data set op: (rule, the op's inputs) -> output.
+REPLACEMENTS: dict[str, Callable[..., tf.Tensor]] = {
+  "DatasetCardinality": _cardinality,
+  "OptionsDataset": _same,
+  "PrefetchDataset": _same,
+  "RepeatDataset": _repeat,
+  "TakeDataset": _take,
+}
+_INPUTS = {"DatasetCardinality": 1, "OptionsDataset": 1}
+
+
+@functools.lru_cache(maxsize=1024)
+def replacement(op: str, rule: BatchRule) -> Functions:
+  """Returns the function that replaces a data set op."""
+  specs = [_LEAF, _NUMBER][: _INPUTS.get(op, 2)]
+  function = functools.partial(REPLACEMENTS[op], rule)
+  return _trace(f"tfm_{rule.name}_{op}", _on_cpu(lambda *inputs: [function(*inputs)]), specs)
+
+
+def _on_cpu(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[tf.Tensor]]:
+  def on_cpu(*inputs: tf.Tensor) -> list[tf.Tensor]:
+    with tf.device(CPU):
+      return function(*inputs)
+
+  return on_cpu
+
+
+def _trace(
+  name: str, function: Callable[..., list[tf.Tensor]], specs: Sequence[tf.TensorSpec]
+) -> Functions:
+  try:
+    return trace(name, function, specs)
+  except ValueError as error:
+    raise NeedsIterators(str(error)) from error
