@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tasks.data.batches import Batches, NumberedIds, ordered_batches
+from tasks.data.batches import NumberedIds, ordered_batches
 from tasks.task import Defaults, Task
 from tff_momentum import validation
 from tff_momentum.models.model import Batch, Model, Seed, Tally, Weights
+from tff_momentum.runtime import ClientBatches
 
 
 class Problem:
@@ -167,14 +168,14 @@ def load(
   )
   problem = Problem(seed=seed, **options)  # type: ignore[arg-type]
   model = quadratic_model(problem.optimum, np.zeros(dimension))
-  row = tf.TensorSpec([dimension], tf.float32)
-  batches = Batches((row, row))
   mean = (problem.curvature[None].astype(np.float32), np.zeros([1, dimension], np.float32))
   return Task(
     name="quadratic",
     model=model,
     clients=NumberedIds(num_clients),
-    dataset=lambda client, seed, size: batches(problem.examples(int(client)), seed, size),
+    dataset=lambda client, seed, size: ClientBatches(
+      problem.examples(int(client)), batch_size=size, seed=seed
+    ),
     evaluation=lambda batch_size: ordered_batches(mean, batch_size),
     total_examples=num_clients * examples_per_client,
     defaults=Defaults(

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_momentum.models.model import Model
+from tff_momentum.runtime import ClientBatches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Task:
     model: the model, with initial weights that depend on the run's seed.
     clients: the ids of the training clients. Its length and a single element must be cheap to compute.
     dataset: (client id, seed int32[2], batch size) -> the client's batches, in a shuffled order that depends
-      on these three arguments only. Each iteration over the data set is one epoch with an order of its own.
+      on these three arguments only: `ClientBatches`, which a client reads by index, or a `tf.data.Dataset`,
+      where each iteration is one epoch with an order of its own.
     evaluation: batch size -> the test data in batches.
     total_examples: the number of examples of all training clients together.
     defaults: the defaults of the run's flags.
@@ -78,7 +80,7 @@ class Task:
   name: str
   model: Model
   clients: Sequence[str]
-  dataset: Callable[[str, np.ndarray, int], tf.data.Dataset]
+  dataset: Callable[[str, np.ndarray, int], ClientBatches | tf.data.Dataset]
   evaluation: Callable[[int], tf.data.Dataset]
   total_examples: int
   defaults: Defaults

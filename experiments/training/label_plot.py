@@ -10,6 +10,7 @@ if TYPE_CHECKING:
   import tensorflow as tf
 
   from tasks.task import Task
+  from tff_momentum.runtime import ClientBatches
 
 SHOWN_CLIENTS = 30
 
@@ -80,7 +81,7 @@ def plot(task: "Task", labels: Labels, path: str | pathlib.Path) -> None:
   pyplot.close(figure)
 
 
-def _of_client(dataset: "tf.data.Dataset") -> tuple[int, np.ndarray]:
+def _of_client(dataset: "ClientBatches | tf.data.Dataset") -> tuple[int, np.ndarray]:
   """The number of examples and the count of each label: classes, tokens, tags, or bins of a target."""
   labels = np.concatenate([y.numpy() for _, y in dataset])
   if labels.dtype.kind in "iu":

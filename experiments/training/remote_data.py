@@ -11,7 +11,7 @@ import tasks
 from tasks.data import folders
 from tasks.task import Task
 from tff_momentum import user_code
-from tff_momentum.runtime import DataReference, source
+from tff_momentum.runtime import DataReference, provide, source
 
 
 def load(name: str, seed: int, options: str, folder: str) -> Task:
@@ -48,6 +48,8 @@ def by_reference(task: Task, name: str, seed: int, options: Mapping[str, object]
     options=repr(options),
     folder=os.getcwd(),
   )
+
+  provide(where, task)
 
   def dataset(client: str, client_seed: np.ndarray, batch_size: int) -> DataReference:
     first, second = (int(part) for part in client_seed)

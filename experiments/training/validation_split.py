@@ -15,6 +15,7 @@ import tensorflow as tf
 from tasks.data.batches import ordered_batches
 from tasks.data.sources import evaluation_batch
 from tasks.task import Task
+from tff_momentum.runtime import ClientBatches
 
 SHARE = 5  # one in five clients is held out
 # Enough for a standard error of half a point. Together they take at most this much memory.
@@ -86,8 +87,8 @@ def hold_out(task: Task) -> tuple[Task, Validation]:
     if examples >= MOST_EXAMPLES or size >= MOST_BYTES:
       break
     positions.append(position)
-    for batch in _data(task, task.clients[position]).as_numpy_iterator():
-      batches.append(tf.nest.flatten(batch))
+    for batch in _data(task, task.clients[position]):
+      batches.append([part.numpy() for part in tf.nest.flatten(batch)])
       examples += len(batches[-1][0])
       size += sum(array.nbytes for array in batches[-1])
   if not examples:
@@ -109,7 +110,7 @@ def hold_out(task: Task) -> tuple[Task, Validation]:
   )
 
 
-def _data(task: Task, client: str) -> tf.data.Dataset:
+def _data(task: Task, client: str) -> ClientBatches | tf.data.Dataset:
   """A client's examples, prepared like test data."""
   if task.client_evaluation is not None:
     return task.client_evaluation(client, _BATCH)

@@ -1,9 +1,4 @@
-"""From arrays in memory to a `tf.data.Dataset` of shuffled batches.
-
-A round opens a data set for each client of its cohort, so opening one must be cheap. The pipeline is traced
-once, as a function of (arrays, seed, batch size), and tf.data's graph rewriting is off, because it costs more
-than it saves on small data.
-"""
+"""From arrays in memory to the batches of clients, which all share one set of tensors."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +9,8 @@ import tensorflow as tf
 
 from tasks.task import Defaults, Task
 from tff_momentum.models.model import Model
-
-Arrays = Any  # a structure of arrays whose first dimension counts the examples
-Preprocess = Callable[[Any, tf.Tensor], Any]  # (batch, seed int64[2]) -> batch
+from tff_momentum.runtime import ClientBatches, Examples
+from tff_momentum.runtime.batch_rule import Arrays, Preprocess
 
 
 class NumberedIds(Sequence[str]):
@@ -42,55 +36,6 @@ class NumberedIds(Sequence[str]):
     return text.isdecimal() and int(text) < self._count and str(int(text)) == text
 
 
-class Batches:
-  """Makes shuffled batches from a client's arrays.
-
-  The order depends on the seed and on the number of earlier iterations over the data set, so each epoch has
-  its own order and a run can be reproduced.
-
-  >>> batches = Batches(tf.TensorSpec([], tf.int64))
-  >>> data = batches(np.arange(4), seed=np.array([1, 2]), batch_size=3)
-  >>> [len(batch) for batch in data]
-  [3, 1]
-  """
-
-  def __init__(self, example_spec: Any, preprocess: Preprocess | None = None):
-    """Traces the pipeline.
-
-    Args:
-      example_spec: the specs of one example, without the batch dimension.
-      preprocess: (batch, seed) -> batch; each batch gets its own seed.
-    """
-    batch_spec, number = with_batch_dimension(example_spec), tf.TensorSpec([], tf.int64)
-
-    def pipeline(arrays, begin, end, seed, batch_size):
-      arrays = tf.nest.map_structure(lambda a: a[begin:end], arrays)
-      count = tf.shape(tf.nest.flatten(arrays)[0], out_type=tf.int64)[0]
-      data = tf.data.Dataset.from_tensor_slices(arrays)
-      data = _shuffle(data, tf.maximum(count, 1), seed).batch(batch_size)
-      if preprocess is not None:
-        data = tf.data.Dataset.zip((data, _seeds(seed))).map(preprocess)
-      return data.with_options(_plain_options())
-
-    self._pipeline = tf.function(
-      pipeline,
-      autograph=False,
-      input_signature=[batch_spec, number, number, tf.TensorSpec([2], tf.int64), number],
-    )
-
-  def __call__(
-    self,
-    arrays: Arrays,
-    seed: np.ndarray,
-    batch_size: int,
-    begin: int = 0,
-    end: int = np.iinfo(np.int64).max,
-  ) -> tf.data.Dataset:
-    """Returns the batches of the examples from `begin` to `end`."""
-    seed = np.asarray(seed, np.int64)
-    return self._pipeline(arrays, np.int64(begin), np.int64(end), seed, np.int64(batch_size))
-
-
 def ordered_batches(
   arrays: Arrays, batch_size: int, preprocess: Callable[[Any], Any] | None = None
 ) -> tf.data.Dataset:
@@ -112,9 +57,8 @@ class ArrayClients:
   """Clients "0", "1", … over arrays in memory, grouped so that each client is one slice.
 
   Attributes:
-    arrays: the examples of all clients, one client after the other.
+    examples: the examples of all clients, one client after the other, and the preprocessing of a batch.
     bounds: client i holds the examples from bounds[i] to bounds[i + 1].
-    batches: turns a client's slice into batches.
 
   >>> clients = ArrayClients.of(np.arange(10), [np.array([0, 1, 2]), np.array([7, 8])])
   >>> list(clients.ids), clients.total_examples
@@ -123,9 +67,8 @@ class ArrayClients:
   [[7, 8]]
   """
 
-  arrays: Arrays
+  examples: Examples
   bounds: np.ndarray
-  batches: Batches
 
   @classmethod
   def of(
@@ -139,10 +82,9 @@ class ArrayClients:
       preprocess: (training batch, seed) -> batch.
     """
     order = np.concatenate(parts).astype(np.int64) if len(parts) else np.zeros([0], np.int64)
-    grouped = tf.nest.map_structure(lambda a: tf.constant(np.asarray(a)[order]), arrays)
-    spec = tf.nest.map_structure(lambda a: tf.TensorSpec(a.shape[1:], a.dtype), grouped)
+    grouped = tf.nest.map_structure(lambda a: np.asarray(a)[order], arrays)
     bounds = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-    return cls(grouped, bounds, Batches(spec, preprocess))
+    return cls(Examples(grouped, preprocess), bounds)
 
   @property
   def ids(self) -> NumberedIds:
@@ -154,17 +96,17 @@ class ArrayClients:
     """The number of examples of all clients together."""
     return int(self.bounds[-1])
 
-  def dataset(self, client: str, seed: np.ndarray, batch_size: int) -> tf.data.Dataset:
+  def dataset(self, client: str, seed: np.ndarray, batch_size: int) -> ClientBatches:
     """Returns a client's shuffled batches; see `Task.dataset`."""
     begin, end = self.bounds[int(client)], self.bounds[int(client) + 1]
-    return self.batches(self.arrays, seed, batch_size, begin, end)
+    return ClientBatches(self.examples, batch_size=batch_size, seed=seed, begin=begin, end=end)
 
   def ordered(
     self, client: str, batch_size: int, preprocess: Callable[[Any], Any] | None = None
   ) -> tf.data.Dataset:
     """Returns a client's batches in a fixed order, prepared like test data by `preprocess`."""
     begin, end = self.bounds[int(client)], self.bounds[int(client) + 1]
-    arrays = tf.nest.map_structure(lambda a: a[begin:end], self.arrays)
+    arrays = tf.nest.map_structure(lambda a: a[begin:end], self.examples.arrays)
     return ordered_batches(arrays, batch_size, preprocess)
 
   def task(
@@ -190,50 +132,3 @@ class ArrayClients:
       details=details,
       client_evaluation=client_evaluation,
     )
-
-
-def with_batch_dimension(example_spec: Any) -> Any:
-  """Returns the specs of a batch of any size, given those of one example."""
-  return tf.nest.map_structure(lambda s: tf.TensorSpec([None, *s.shape], s.dtype), example_spec)
-
-
-def _plain_options() -> tf.data.Options:
-  options = tf.data.Options()
-  options.experimental_optimization.apply_default_optimizations = False
-  options.autotune.enabled = False
-  return options
-
-
-def _shuffle(data: tf.data.Dataset, buffer: tf.Tensor, seed: tf.Tensor) -> tf.data.Dataset:
-  """Shuffles like `data.shuffle`, but with all 64 bits of the seed and without TensorFlow's global seed."""
-  variant = tf.raw_ops.ShuffleDatasetV3(
-    input_dataset=tf.data.experimental.to_variant(data),
-    buffer_size=buffer,
-    **_seed_arguments(seed),
-    reshuffle_each_iteration=True,
-    **_output_arguments(data.element_spec),
-  )
-  return tf.data.experimental.from_variant(variant, data.element_spec)
-
-
-def _seeds(seed: tf.Tensor) -> tf.data.Dataset:
-  """Returns an endless data set of seeds, one per batch, different in each epoch."""
-  spec = tf.TensorSpec([], tf.int64)
-  variant = tf.raw_ops.RandomDatasetV2(
-    **_seed_arguments(seed + 1), rerandomize_each_iteration=True, **_output_arguments(spec)
-  )
-  return tf.data.experimental.from_variant(variant, spec).batch(2, drop_remainder=True)
-
-
-def _seed_arguments(seed: tf.Tensor) -> dict[str, tf.Tensor]:
-  # A pair of zeros would mean "seed from the clock", so the second number is moved out of int32's range.
-  return {
-    "seed": seed[0],
-    "seed2": seed[1] + 2**32,
-    "seed_generator": tf.raw_ops.DummySeedGenerator(),
-  }
-
-
-def _output_arguments(spec: Any) -> dict[str, Any]:
-  flat = tf.nest.flatten(spec)
-  return {"output_types": [s.dtype for s in flat], "output_shapes": [s.shape for s in flat]}

@@ -17,11 +17,13 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.data import partitions, sqlite
-from tasks.data.batches import Arrays, Batches, NumberedIds, Preprocess, ordered_batches
+from tasks.data.batches import NumberedIds, ordered_batches
 from tasks.data.folders import DataError
 from tasks.task import Defaults, Task
 from tff_momentum import validation
 from tff_momentum.models.model import Model
+from tff_momentum.runtime import ClientBatches, Examples
+from tff_momentum.runtime.batch_rule import Arrays, Preprocess
 
 Raw = Mapping[str, np.ndarray]  # one column per feature, as the data set stores it
 CACHE_BYTES = 512 * 2**20  # budget of the prepared examples kept in memory
@@ -213,12 +215,12 @@ def _length(raw: Raw) -> int:
 class _ClientCache:
   """The prepared examples of the clients used last, within a budget of bytes."""
 
-  def __init__(self, make: Callable[[str], Arrays], budget: int):
+  def __init__(self, make: Callable[[str], Examples], budget: int):
     self._make, self._budget, self._used = make, budget, 0
-    self._kept: collections.OrderedDict[str, Arrays] = collections.OrderedDict()
+    self._kept: collections.OrderedDict[str, Examples] = collections.OrderedDict()
     self._lock = threading.Lock()
 
-  def __call__(self, client: str) -> Arrays:
+  def __call__(self, client: str) -> Examples:
     with self._lock:
       if client in self._kept:
         self._kept.move_to_end(client)
@@ -233,8 +235,8 @@ class _ClientCache:
     return made
 
 
-def _bytes(arrays: Arrays) -> int:
-  return sum(array.nbytes for array in tf.nest.flatten(arrays))
+def _bytes(examples: Examples) -> int:
+  return sum(t.shape.num_elements() * t.dtype.size for t in examples.tensors)
 
 
 def task_from_source(
@@ -263,18 +265,15 @@ def task_from_source(
   Returns:
     The task.
   """
-  first = prepare(source.read(source.clients[0]))
-  spec = tf.nest.map_structure(lambda a: tf.TensorSpec(a.shape[1:], a.dtype), first)
   if augment is None and finish is not None:
     augment = lambda batch, seed: finish(batch)  # noqa: E731
-  batches = Batches(spec, augment)
-  cached = _ClientCache(lambda client: prepare(source.read(client)), CACHE_BYTES)
+  cached = _ClientCache(lambda client: Examples(prepare(source.read(client)), augment), CACHE_BYTES)
   test = functools.cache(lambda: prepare(source.read_test()))
   return Task(
     name=name,
     model=model,
     clients=source.clients,
-    dataset=lambda client, seed, size: batches(cached(client), seed, size),
+    dataset=lambda client, seed, size: ClientBatches(cached(client), batch_size=size, seed=seed),
     evaluation=lambda batch_size: ordered_batches(
       test(), evaluation_batch(model, batch_size), finish
     ),
@@ -283,6 +282,6 @@ def task_from_source(
     data=source.data,
     details={"data": source.data, "num_clients": len(source.clients), **details},
     client_evaluation=lambda client, batch_size: ordered_batches(
-      cached(client), evaluation_batch(model, batch_size), finish
+      cached(client).arrays, evaluation_batch(model, batch_size), finish
     ),
   )

@@ -20,7 +20,7 @@ from tff_momentum.simulation.cohort_reader import CohortReader
 
 def examples(data):
   """All examples of a data set of (x, y), one after the other."""
-  batches = list(data.as_numpy_iterator())
+  batches = [tf.nest.map_structure(lambda part: part.numpy(), batch) for batch in data]
   return tuple(np.concatenate([batch[i] for batch in batches]) for i in range(2))
 
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_held_out_is_told():
   with pytest.raises(ValueError, match="needs at least 2; found 1"):
     hold_out(digits.load(seed=1, num_clients=1))
   task = digits.load(seed=1)
-  nothing = dataclasses.replace(task, dataset=lambda *a: task.dataset(*a).take(0))
+  nothing = dataclasses.replace(task, dataset=lambda *a: task.dataset(*a).as_dataset().take(0))
   with pytest.raises(ValueError, match="held-out clients with data; found none among 20"):
     hold_out(nothing)
 

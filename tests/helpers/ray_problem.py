@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.helpers import harness
+from tff_momentum.runtime import ClientBatches
 
 
 @dataclasses.dataclass
@@ -18,8 +19,11 @@ class Clients:
   examples: int
   marks: str
   seconds: float
+  batches: bool = False
 
-  def dataset(self, client: str, seed: np.ndarray, batch_size: int) -> tf.data.Dataset:
+  def dataset(
+    self, client: str, seed: np.ndarray, batch_size: int
+  ) -> tf.data.Dataset | ClientBatches:
     if client == "broken":
       return _broken(batch_size)
     if client == "deadly":
@@ -30,6 +34,8 @@ class Clients:
     rng = np.random.default_rng([int(client), *(int(part) for part in seed)])
     x = rng.normal(int(client), 1.0, (self.examples, harness.FEATURES)).astype(np.float32)
     y = rng.integers(0, harness.CLASSES, self.examples).astype(np.int32)
+    if self.batches:
+      return ClientBatches((x, y), batch_size=batch_size, seed=seed)
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(batch_size)
 
 
@@ -43,5 +49,5 @@ def _broken(batch_size: int) -> tf.data.Dataset:
   )
 
 
-def load(examples: int, marks: str = "", seconds: float = 0.0) -> Clients:
-  return Clients(examples, marks, seconds)
+def load(examples: int, marks: str = "", seconds: float = 0.0, batches: bool = False) -> Clients:
+  return Clients(examples, marks, seconds, batches)

@@ -7,6 +7,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_momentum import runtime
+
 OrderedDict = collections.OrderedDict
 slices = tf.data.Dataset.from_tensor_slices
 
@@ -157,3 +159,24 @@ def test_sparse_batches_inside_a_client(agree):
 def test_lists_stand_for_data_sets(agree):
   elements = [OrderedDict(x=np.array([i, 1], np.float32), y=i) for i in range(3)]
   agree(on_clients(reduce_examples, EXAMPLE), [elements, elements[:1]])
+
+
+def test_client_batches_are_data_sets_to_the_worker(agree):
+  batch = OrderedDict(x=tff.TensorType(np.float32, [None, 2]), y=tff.TensorType(np.int32, [None]))
+
+  def collect(dataset):
+    empty = tf.zeros([0], tf.int32)
+    repeated = dataset.repeat(3).take(5)
+    return repeated.reduce(empty, lambda found, b: tf.concat([found, b["y"]], axis=0))
+
+  def noisy(batch, seed):
+    draws = tf.random.stateless_uniform(tf.shape(batch["y"]), seed, 0, 100, tf.int32)
+    return OrderedDict(x=batch["x"], y=100 * batch["y"] + draws)
+
+  clients = [
+    runtime.ClientBatches(examples(7), batch_size=3, seed=(i, 1), preprocess=noisy)
+    for i in range(3)
+  ]
+  found = agree(on_clients(collect, batch), clients)
+  assert [len(part) for part in found] == [3 + 3 + 1 + 3 + 3] * 3
+  assert sorted(found[0][:7] // 100) == list(range(7))

@@ -34,9 +34,9 @@ def test_schema(name):
   task = load(name)
   assert task.data == "synthetic"
   client = task.clients[len(task.clients) - 1]
-  dataset = task.dataset(client, np.zeros(2, np.int32), 4)
-  assert dataset.element_spec == task.model.batch_spec
-  assert dataset.cardinality().numpy() >= 1
+  batches = task.dataset(client, np.zeros(2, np.int32), 4)
+  assert batches.element_spec == batches.as_dataset().element_spec == task.model.batch_spec
+  assert batches.cardinality() >= 1
   assert task.evaluation(4).element_spec == task.model.batch_spec
   assert next(iter(task.evaluation(4)))
   assert_documented_defaults(name, task)

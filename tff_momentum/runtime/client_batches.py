@@ -23,7 +23,8 @@ class Examples:
   """Arrays of examples as tensors, converted once and shared by the batches of many clients and rounds.
 
   Attributes:
-    tensors: The arrays, in the order of `tf.nest.flatten`.
+    arrays: The structure of tensors.
+    tensors: The tensors, in the order of `tf.nest.flatten`.
     size: The number of examples.
 
   >>> import numpy as np
@@ -50,7 +51,7 @@ class Examples:
         f"Expected arrays with the same number of examples in their first dimension; found {found}."
       )
     self.size: int = sizes[0]
-    self._structure, self._preprocess = tensors, preprocess
+    self.arrays, self._preprocess = tensors, preprocess
     self._rules: dict[tuple[bool, int | None], BatchRule] = {}
 
   def rule(self, shuffled: bool, static_size: int | None = None) -> BatchRule:
@@ -58,7 +59,7 @@ class Examples:
     rule = self._rules.get((shuffled, static_size))
     if rule is None:
       spec = tf.nest.map_structure(
-        lambda t: tf.TensorSpec([static_size, *t.shape[1:]], t.dtype), self._structure
+        lambda t: tf.TensorSpec([static_size, *t.shape[1:]], t.dtype), self.arrays
       )
       rule = batch_rule.rule_of(spec, self._preprocess, shuffled)
       self._rules[shuffled, static_size] = rule

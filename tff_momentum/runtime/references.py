@@ -84,8 +84,13 @@ class DataReference:
     return _load(self.source).dataset(self.client, seed, self.batch_size)
 
   def rule(self) -> BatchRule | None:
-    """Returns the rule of the batches of all clients of the source; None if they are data sets."""
+    """Returns the rule of the batches of all clients of the source.
+
+    None if they are data sets, or if this process has not loaded the source (see `provide`).
+    """
     with _lock:
+      if self.source not in _loaded:
+        return None
       if self.source in _rules:
         return _rules[self.source]
     data = self.resolve()
@@ -138,6 +143,8 @@ _rules: dict[DataSource, BatchRule | None] = {}
 
 def provide(data_source: DataSource, loaded: Any) -> None:
   """Tells this process what a source would load, so that it need not load it again.
+
+  The head of a cluster can have clients read `ClientBatches` by index only if it knows the source.
 
   Args:
     data_source: The source.

@@ -8,9 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 from tff_momentum.processes.process import ClientInput, FederatedProcess
+from tff_momentum.runtime import ClientBatches, DataReference
 from tff_momentum.simulation import seeds
 from tff_momentum.simulation.client_store import ClientStore
 from tff_momentum.simulation.participation import Cohort, Participation
+
+Data = ClientBatches | tf.data.Dataset | DataReference
 
 
 class FederatedTask(Protocol):
@@ -21,7 +24,7 @@ class FederatedTask(Protocol):
     """The ids of all training clients."""
 
   @property
-  def dataset(self) -> Callable[[str, np.ndarray, int], tf.data.Dataset]:
+  def dataset(self) -> Callable[[str, np.ndarray, int], Data]:
     """(client id, seed, batch size) -> the client's batches."""
 
   @property
@@ -36,7 +39,7 @@ class ReadCohort(NamedTuple):
   cohort: Cohort
   clock_seconds: float  # how long selecting the cohort took
   ids: list[str]
-  data: list[tf.data.Dataset]
+  data: list[Data]
 
 
 class CohortReader:
@@ -99,7 +102,7 @@ class CohortReader:
     data = self._open(read.round, ids)
     return self.inputs(read._replace(cohort=cohort, ids=list(ids), data=data))
 
-  def _open(self, t: int, ids: Sequence[str]) -> list[tf.data.Dataset]:
+  def _open(self, t: int, ids: Sequence[str]) -> list[Data]:
     return [
       self._task.dataset(
         client, seeds.client_seed(self._seed, seeds.SHUFFLE, t, name), self._batch_size

@@ -13,10 +13,18 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests.helpers import harness, ray_endings
+from tests.helpers import harness, ray_endings, ray_problem
 from tff_momentum import algorithms
 from tff_momentum.processes.process import ClientInput, build_process
-from tff_momentum.runtime import DataReference, client_labels, set_execution_context, source
+from tff_momentum.runtime import (
+  ClientBatches,
+  DataReference,
+  client_labels,
+  provide,
+  set_execution_context,
+  source,
+)
+from tff_momentum.runtime.references import DataLeaf
 
 ray = pytest.importorskip("ray")
 from ray.cluster_utils import Cluster  # noqa: E402
@@ -33,11 +41,18 @@ SCAFFOLD = algorithms.scaffold(client_learning_rate=0.1, num_clients=8)
 
 
 def _by_reference(examples: int, **options):
+  if options.get("batches"):
+    provide(source(LOADER, examples=examples, **options), ray_problem.load(examples, **options))
   return lambda i, t: DataReference(source(LOADER, examples=examples, **options), str(i), (t, i), 3)
 
 
 def _by_value(i: int, t: int) -> tf.data.Dataset:
   return harness.client_dataset(i % len(harness.SIZES))
+
+
+def _batches_by_value(i: int, t: int) -> ClientBatches:
+  examples = harness.client_examples(i % len(harness.SIZES))
+  return ClientBatches(examples, batch_size=harness.BATCH, seed=(t, i))
 
 
 def _run(algorithm, data, clients: int, rounds: int = 2):
@@ -107,8 +122,9 @@ def test_tensors_travel(leaf):
 def test_data_sets_travel_by_value_and_by_reference():
   spec = harness.client_dataset(0).element_spec
   for data, variant in [
-    (harness.client_dataset(0), harness.client_dataset(0)._variant_tensor),
-    (_by_reference(10)(1, 2).resolve(), _by_reference(10)(1, 2)),
+    (harness.client_dataset(0), DataLeaf(harness.client_dataset(0), None)),
+    (_by_reference(10)(1, 2).resolve(), DataLeaf(_by_reference(10)(1, 2), None)),
+    (_batches_by_value(1, 2), DataLeaf(_batches_by_value(1, 2), None)),
   ]:
     back = tf.data.experimental.from_variant(wire.decode(wire.encode(variant)), spec)
     for expected, found in zip(data, back, strict=True):
@@ -143,8 +159,16 @@ def test_every_node_has_an_actor(cluster, context):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", [FEDAVG, SCAFFOLD], ids=["fedavg", "scaffold"])
-@pytest.mark.parametrize("data", [_by_value, _by_reference(10)], ids=["by_value", "by_reference"])
+@pytest.mark.parametrize(
+  ("algorithm", "data"),
+  [
+    (FEDAVG, _by_value),
+    (FEDAVG, _by_reference(10, batches=True)),
+    (SCAFFOLD, _batches_by_value),
+    (SCAFFOLD, _by_reference(10)),
+  ],
+  ids=["by_value", "batches_by_reference", "batches_by_value", "by_reference"],
+)
 def test_same_bits_as_in_process(on_ray, algorithm, data):
   _assert_same_bits(_run(algorithm, data, 8), on_ray(_run, algorithm, data, 8))
 
