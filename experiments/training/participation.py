@@ -9,7 +9,7 @@ import tensorflow as tf
 from experiments.cli.run_config import RunConfig
 from experiments.cli.uneven_clients import BOUNDS
 from tasks.task import Task
-from tff_momentum.runtime import DataReference
+from tff_momentum.runtime import ClientBatches, DataReference
 from tff_momentum.simulation import clock, distributions, participation
 from tff_momentum.simulation.participation import Participation
 
@@ -106,5 +106,7 @@ def _num_batches(task: Task, client: str, batch_size: int) -> int:
   data = task.dataset(client, np.zeros(2, np.int32), batch_size)
   if isinstance(data, DataReference):
     data = data.resolve()
+  if isinstance(data, ClientBatches):
+    return data.cardinality()
   known = int(data.cardinality())  # negative if unknown
   return known if known >= 0 else int(data.reduce(tf.zeros([], tf.int64), lambda n, _: n + 1))

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +13,7 @@ from tff_momentum.simulation import seeds
 from tff_momentum.simulation.client_store import ClientStore
 from tff_momentum.simulation.participation import Cohort, Participation
 
-Data = ClientBatches | tf.data.Dataset | DataReference
+Data: TypeAlias = ClientBatches | tf.data.Dataset | DataReference
 
 
 class FederatedTask(Protocol):

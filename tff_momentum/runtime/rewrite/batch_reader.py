@@ -76,7 +76,7 @@ def reader(rule: BatchRule, element: tuple[tf.TensorSpec, ...], repeats: bool) -
     element: The specs of an element of the sequence, as the reduction declares them.
     repeats: Whether the graph may repeat its data; if not, there is only one epoch.
   """
-  kind = _ManyEpochs(rule) if repeats else _OneEpoch(rule)
+  kind: _OneEpoch | _ManyEpochs = _ManyEpochs(rule) if repeats else _OneEpoch(rule)
 
   def get(position: tf.Tensor, *variables: tf.Tensor) -> list[tf.Tensor]:
     with tf.device(CPU):
@@ -99,10 +99,9 @@ def reader(rule: BatchRule, element: tuple[tf.TensorSpec, ...], repeats: bool) -
 class _OneEpoch:
   """Reads the first epoch; its order is computed before the loop."""
 
-  specs = (_LEAF,)
-
   def __init__(self, rule: BatchRule):
     self._rule = rule
+    self.specs: tuple[tf.TensorSpec, ...] = (_LEAF,)
     orders = [tf.TensorSpec([None], tf.int32)] if rule.shuffled else []
     row = tf.TensorSpec([1], tf.int64)
     self._packed = [_KEY, row, row, row, *orders, *_array_specs(rule)]
@@ -132,7 +131,7 @@ class _ManyEpochs:
     self._rule = rule
     row = tf.TensorSpec([1], tf.int64)
     self._packed = [_KEY, row, row, row, _NUMBER, _NUMBER, _NUMBER, *_array_specs(rule)]
-    self.specs = (tf.TensorSpec([None], tf.int32), _KEY, _LEAF)
+    self.specs: tuple[tf.TensorSpec, ...] = (tf.TensorSpec([None], tf.int32), _KEY, _LEAF)
 
   def open(self, leaf: tf.Tensor) -> list[tf.Tensor]:
     numbers, arrays = _open(self._rule, leaf)
