@@ -215,7 +215,10 @@ def run_single(arguments: argparse.Namespace) -> int:
   """Runs this library on one item and writes the result as JSON."""
   import resource
 
-  from experiments.benchmarks import competitors, work_items
+  from tff_momentum import garbage
+
+  with garbage.imports_to_keep():
+    from experiments.benchmarks import competitors, work_items
 
   start = float(os.environ.get("BENCH_T0", START))
   item = work_items.ITEMS[arguments.item]

@@ -17,6 +17,7 @@ if not __package__:  # run as a script: import from the project's root, not from
 
 from experiments.cli import errors, flags, from_config, listings, presets, run_request
 from experiments.cli.flags import FLAGS
+from tff_momentum import garbage
 
 
 def main(argv: list[str]) -> None:
@@ -31,7 +32,8 @@ def main(argv: list[str]) -> None:
       return
     request = run_request.from_flags(FLAGS)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from experiments.training import experiment
+    with garbage.imports_to_keep():
+      from experiments.training import experiment
 
     sys.exit(experiment.run(request))
   except errors.UserError as error:

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from experiments.benchmarks import models, work_items
+from tff_momentum import garbage
 
 if TYPE_CHECKING:
   from tff_momentum.models.model import Model
@@ -34,8 +35,9 @@ class Ours:
   """This library on one of its runtimes."""
 
   def __init__(self, item: work_items.Item, runtime: str, algorithm: str = ALGORITHM):
-    import tff_momentum as tfm
-    from tff_momentum.processes.process import ClientInput
+    with garbage.imports_to_keep():
+      import tff_momentum as tfm
+      from tff_momentum.processes.process import ClientInput
 
     tfm.set_execution_context(runtime)
     data = [

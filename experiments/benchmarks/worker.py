@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from typing import IO
 
+from tff_momentum import garbage
+
 
 class Worker:
   """The driver's handle of a worker process."""
@@ -77,7 +79,8 @@ def main(name: str, item_name: str) -> None:
   """The worker process: answers `round`, `costs` and `state` with one line of JSON each."""
   answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
   os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of libraries is not an answer
-  from experiments.benchmarks import competitors, work_items
+  with garbage.imports_to_keep():
+    from experiments.benchmarks import competitors, work_items
 
   competitor = competitors.build(name, work_items.ITEMS[item_name])
   since_start = None

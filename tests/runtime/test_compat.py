@@ -7,9 +7,11 @@ import gc
 import subprocess
 import sys
 
+import numpy as np
 import psutil
 import pytest
 import tensorflow as tf
+import tensorflow_federated as tff
 
 from tests import ROOT
 from tff_momentum.runtime import compat
@@ -53,6 +55,7 @@ def test_patching_twice_is_harmless():
 LEAK = """
 import gc, sys
 import tensorflow as tf
+import tensorflow_federated as tff
 x = tf.constant([1.0, 2.0])
 gc.collect()
 before = sys.getallocatedblocks()
@@ -128,3 +131,26 @@ def test_the_worker_of_tffs_default_context_ends_with_the_program():
   workers = [int(pid) for pid in done.stdout.split()]
   assert workers
   assert not any(map(psutil.pid_exists, workers))
+
+
+def test_equal_types_are_read_once(monkeypatch):
+  from tensorflow_federated.python.core.impl.types import type_serialization
+
+  compat.read_types_once()
+  patched = type_serialization.deserialize_type
+  compat.read_types_once()
+  assert type_serialization.deserialize_type is patched
+  reads = []
+  original = type_serialization.dtype_utils.from_proto
+  monkeypatch.setattr(
+    type_serialization.dtype_utils, "from_proto", lambda dtype: reads.append(1) or original(dtype)
+  )
+  wanted = tff.types.to_type([("a", np.float32), ("b", [np.int32, (np.int64, [3, 17])])])
+  proto = type_serialization.serialize_type(wanted)
+  assert str(patched(proto)) == str(wanted)
+  before = len(reads)
+  patched(type(proto).FromString(proto.SerializeToString()))
+  assert len(reads) == before
+  leaf = type_serialization.serialize_type(wanted.a)
+  patched.__wrapped__(leaf), patched.__wrapped__(leaf)
+  assert len(reads) == before + 2  # TFF itself reads an equal type again

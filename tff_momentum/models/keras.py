@@ -8,6 +8,7 @@ running averages are state that federated averaging does not cover.
 """
 
 import collections
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -16,12 +17,14 @@ import tensorflow as tf
 from keras.src import backend
 from tensorflow.python.ops import control_flow_ops
 
-from tff_momentum.models import keras_metrics
+from tff_momentum import garbage
+from tff_momentum.models import fast_layers, keras_metrics
 from tff_momentum.models import model as gradients
 from tff_momentum.models.keras_metrics import Metric as Metric
 from tff_momentum.models.model import Model, Tally
 
 
+@garbage.paused()
 def from_keras(
   build: "Callable[[], tf.keras.Model]",
   *,
@@ -69,7 +72,8 @@ def from_keras(
     return tuple(w.numpy() for w in model_of(build).trainable_weights)
 
   tf.keras.utils.set_random_seed(seed % 2**32)
-  original = model_of(build)
+  with fast_layers.fast_layers():
+    original = model_of(build)
   _refuse_batch_normalization(original)
   frozen = [w.numpy() for w in original.non_trainable_weights]
   initial_weights = tuple(w.numpy() for w in original.trainable_weights)
@@ -79,7 +83,13 @@ def from_keras(
       "input_shape, so that Keras creates them."
     )
   train = _Graph(build, loss, batch_spec, metrics, frozen, penultimate, penalty, training=True)
-  evaluate = _Graph(build, loss, batch_spec, metrics, frozen, penultimate, None, training=False)
+
+  @functools.cache
+  def evaluation_graph() -> _Graph:  # built when it is first needed: it takes as long as the other
+    return _Graph(build, loss, batch_spec, metrics, frozen, penultimate, None, training=False)
+
+  def evaluate(weights, batch):
+    return evaluation_graph()(weights, batch, tf.zeros([2], tf.int32))[0]
 
   def value_and_grad(weights, batch, seed):
     tally, gradient = train(weights, batch, seed)
@@ -109,7 +119,7 @@ def from_keras(
     initial_weights=initial_weights,
     batch_spec=batch_spec,
     value_and_grad=value_and_grad,
-    evaluate=lambda weights, batch: evaluate(weights, batch, tf.zeros([2], tf.int32))[0],
+    evaluate=evaluate,
     empty_tally=empty_tally,
     finalize_metrics=finalize_metrics,
     fresh_weights=fresh_weights,
@@ -132,7 +142,7 @@ class _Graph:
   """One pass over a batch (forward, and in training backward) as a graph to import."""
 
   def __init__(self, build, loss, batch_spec, metrics, frozen, penultimate, penalty, *, training):
-    with tf.Graph().as_default() as graph, _LoopsOfKnownLength():
+    with tf.Graph().as_default() as graph, _LoopsOfKnownLength(), fast_layers.fast_layers():
       self._batch = tf.nest.map_structure(
         lambda spec: tf.compat.v1.placeholder(spec.dtype, spec.shape), batch_spec
       )

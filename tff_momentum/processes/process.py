@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_momentum import trees, validation, wire_bytes
+from tff_momentum import garbage, trees, validation, wire_bytes
 from tff_momentum.algorithm import Algorithm, ClientState, ServerState
 from tff_momentum.client import Client, LocalWork
 from tff_momentum.models.model import Model, Seed, Weights
@@ -182,6 +182,7 @@ NON_FINITE = ("reject", "zero", "fatal")
 _SEED = tff.types.TensorType(np.int32, (2,))
 
 
+@garbage.paused()
 def build_process(
   algorithm: Algorithm,
   model: Model | tff.learning.models.FunctionalModel,

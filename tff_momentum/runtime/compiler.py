@@ -13,6 +13,10 @@ from tensorflow_federated.python.core.environments.tensorflow_backend import (
 )
 from tensorflow_federated.python.core.impl.compiler import building_blocks, transformations
 
+from tff_momentum.runtime import compat
+
+compat.read_types_once()
+
 
 def compile_computation(
   computation: tff.framework.ConcreteComputation,

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_momentum import garbage
 from tff_momentum.runtime import compat, compiler, stages, types, values
 from tff_momentum.runtime.devices import HOST
 from tff_momentum.runtime.executors import ClientExecutor
@@ -18,6 +19,7 @@ from tff_momentum.runtime.rewrite.options import CompileMode, NeedsIterators, Re
 class Program:
   """A compiled computation: its plan and the traced functions of its levels."""
 
+  @garbage.paused()
   def __init__(self, computation: tff.framework.ConcreteComputation):
     self.plan: Plan = build_plan(compiler.compile_computation(computation))
     self.reads_by_index = True  # until tracing shows otherwise
@@ -26,6 +28,7 @@ class Program:
     self.is_large = self.plan.parameter_type is None and proto.ByteSize() > prepared_graphs.LARGE
     self._levels: dict[RewriteOptions, list[stages.Level]] = {}
 
+  @garbage.paused()
   def levels(self, options: RewriteOptions) -> list[stages.Level]:
     """Returns the traced stages, with graphs rewritten according to `options`.
 
