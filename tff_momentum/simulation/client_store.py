@@ -95,6 +95,10 @@ class ClientStore(abc.ABC):
   def close(self) -> None:
     """Releases the store's resources; it cannot be used any more."""
 
+  def _keeps_nothing(self, ids: Sequence[str]) -> bool:
+    """Whether clients have no state, so that there is nothing to load and to save."""
+    return bool(ids) and self._codec.of(ids[0]).is_empty
+
   def _refuse_past(self, round_number: int) -> None:
     if round_number < self.round:
       raise ValueError(
@@ -124,13 +128,16 @@ class MemoryStore(ClientStore):
 
   def load(self, ids: Sequence[str]) -> list[State]:
     """Returns the states of these clients; a new client gets its state from `init`."""
+    if self._keeps_nothing(ids):
+      return [self._init(ids[0])] * len(ids)
     return [self._states[i] if i in self._states else self._init(i) for i in ids]
 
   def save(self, ids: Sequence[str], states: Sequence[State], round_number: int) -> None:
     """Replaces the states of these clients."""
     self._refuse_past(round_number)
-    for client, state in zip(ids, states, strict=True):
-      self._states[client] = tf.nest.map_structure(np.asarray, state)
+    if not self._keeps_nothing(ids):
+      for client, state in zip(ids, states, strict=True):
+        self._states[client] = tf.nest.map_structure(np.asarray, state)
     self.round = round_number + 1
 
   def snapshot(self, path: str | pathlib.Path) -> None:
@@ -209,6 +216,8 @@ class LmdbStore(ClientStore):
 
   def load(self, ids: Sequence[str]) -> list[State]:
     """Returns the newest version of each client's state; a new client gets its state from `init`."""
+    if self._keeps_nothing(ids):
+      return [self._init(ids[0])] * len(ids)
     with self._map_lock, self._env.begin(buffers=True) as txn:
       return [self._load(txn, client) for client in ids]
 
@@ -217,7 +226,8 @@ class LmdbStore(ClientStore):
     self._refuse_past(round_number)
     self._wait()
     codec = self._codec.of(ids[0])
-    unwritten = {i: codec.arrays(state) for i, state in zip(ids, states, strict=True)}
+    kept = () if codec.is_empty else zip(ids, states, strict=True)
+    unwritten = {i: codec.arrays(state) for i, state in kept}
     self._unwritten, self.round = unwritten, round_number + 1
 
     def write(txn: lmdb.Transaction) -> None:

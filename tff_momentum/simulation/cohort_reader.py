@@ -77,15 +77,11 @@ class CohortReader:
 
   def inputs(self, read: ReadCohort) -> list[ClientInput]:
     """Loads the clients' states and puts their inputs to the process together."""
+    names = _distinct_names(read.ids)
     return [
-      ClientInput(
-        seed=seeds.client_seed(self._seed, seeds.CLIENT, read.round, name),
-        state=client_state,
-        data=batches,
-        **extra,
-      )
-      for name, client_state, batches, extra in zip(
-        _distinct_names(read.ids),
+      ClientInput(seed=seed, state=client_state, data=batches, **extra)
+      for seed, client_state, batches, extra in zip(
+        seeds.client_seeds(self._seed, seeds.CLIENT, read.round, names),
         self._store.load(read.ids),
         read.data,
         _steps_and_staleness(self._process, read.cohort),
@@ -103,11 +99,10 @@ class CohortReader:
     return self.inputs(read._replace(cohort=cohort, ids=list(ids), data=data))
 
   def _open(self, t: int, ids: Sequence[str]) -> list[Data]:
+    shuffles = seeds.client_seeds(self._seed, seeds.SHUFFLE, t, _distinct_names(ids))
     return [
-      self._task.dataset(
-        client, seeds.client_seed(self._seed, seeds.SHUFFLE, t, name), self._batch_size
-      )
-      for client, name in zip(ids, _distinct_names(ids), strict=True)
+      self._task.dataset(client, seed, self._batch_size)
+      for client, seed in zip(ids, shuffles, strict=True)
     ]
 
 
@@ -132,6 +127,8 @@ def _steps_and_staleness(process: FederatedProcess, cohort: Cohort) -> list[dict
       "rounds ago: build the algorithm with a larger max_staleness."
     )
   columns = {n: given[n] or [0] * len(cohort.clients) for n in given if takes[n]}
+  if not columns:
+    return [{}] * len(cohort.clients)
   return [
     {name: np.int32(values[k]) for name, values in columns.items()}
     for k in range(len(cohort.clients))

@@ -36,6 +36,11 @@ class StateCodec:
     self._specs = [(leaf.dtype, leaf.shape, leaf.nbytes) for leaf in leaves]
     self._header = _header(leaves)
 
+  @property
+  def is_empty(self) -> bool:
+    """Whether states have no tensors."""
+    return not self._specs
+
   def arrays(self, state: State) -> State:
     """Returns the state as NumPy arrays.
 
