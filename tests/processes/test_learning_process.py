@@ -1,13 +1,12 @@
 """A stateless algorithm works with TFF's own loops, programs and aggregators."""
 
-import asyncio
-
 import numpy as np
 import pytest
 import tensorflow_federated as tff
 
 from tests.helpers import harness
-from tff_momentum import algorithms
+from tests.helpers.programs import Memory, Turns, train
+from tff_momentum import algorithms, runtime
 from tff_momentum.processes.learning_process import as_learning_process
 
 
@@ -45,16 +44,6 @@ def test_refuses_stateful_algorithms():
     )
 
 
-class Memory(tff.program.ReleaseManager):
-  """Keeps what is released, by key."""
-
-  def __init__(self):
-    self.released = {}
-
-  async def release(self, value, key):
-    self.released[key] = await tff.program.materialize_value(value)
-
-
 def test_trains_under_tff_simulation(process):
   metrics = Memory()
   tff.simulation.run_training_process(
@@ -90,51 +79,8 @@ DATA_TYPE = tff.types.FederatedType(
 )
 
 
-class Iterator(tff.program.FederatedDataSourceIterator):
-  """Hands out the clients in turn; what it remembers is one number."""
-
-  def __init__(self, start=0):
-    self._next = start
-
-  @classmethod
-  def from_bytes(cls, data):
-    return cls(int(data))
-
-  def to_bytes(self):
-    return str(self._next).encode()
-
-  @property
-  def federated_type(self):
-    return DATA_TYPE
-
-  def select(self, k=None):
-    self._next += 1
-    return [harness.client_dataset(i % 4) for i in range(self._next, self._next + k)]
-
-
-class Source(tff.program.FederatedDataSource):
-  federated_type = DATA_TYPE
-
-  def iterator(self):
-    return Iterator()
-
-
 def test_trains_under_tff_program(process, tmp_path):
-  context = tff.backends.native.create_async_local_cpp_execution_context()
-  models, metrics = Memory(), Memory()
-  with tff.framework.get_context_stack().install(tff.program.NativeFederatedContext(context)):
-    asyncio.run(
-      tff.learning.programs.train_model(
-        train_process=process,
-        train_data_source=Source(),
-        train_per_round_clients=2,
-        train_total_rounds=3,
-        program_state_manager=tff.program.FileProgramStateManager(str(tmp_path)),
-        model_output_manager=models,
-        train_metrics_manager=metrics,
-        evaluation_manager=None,
-        evaluation_periodicity=1,
-      )
-    )
-  assert "training_checkpoint_round_3" in models.released
-  assert sorted(metrics.released) == [1, 2, 3]
+  source = Turns([harness.client_dataset(i) for i in range(4)], DATA_TYPE)
+  released = train(runtime.create_async_context(), process, source, tmp_path, rounds=3)
+  assert "training_checkpoint_round_3" in released["models"].released
+  assert sorted(released["metrics"].released) == [1, 2, 3]

@@ -40,3 +40,23 @@ def test_logical_devices_share_the_clients_and_agree_to_the_bit():
   for result in results:
     devices = result["devices"]
     assert result["counts"] == {f"CPU:{i}": 12 // devices for i in range(devices)}
+
+
+def test_tensorflow_starts_at_the_first_computation():
+  done = _run("tests.helpers.late_devices")
+  assert done.returncode == 0, done.stderr
+  found = json.loads(done.stdout)
+  assert (found["answer"], found["threads"]) == (42, 3)
+  assert found["devices"] == ["CPU:0", "CPU:1", "CPU:2", "CPU:3"]
+  for mistake, expected in zip(
+    [*found["mistakes"], found["too late"]],
+    [
+      "RuntimeError: Expected at least one GPU",
+      "ValueError: Expected devices among ['/device:CPU:0'], found ['/device:CPU:3']",
+      "ValueError: Expected devices to be",
+      "ValueError: Expected max_clients_in_flight to be at least the number of devices, 1, found 0",
+      "RuntimeError: Expected 5 logical CPU devices, found 4",
+    ],
+    strict=True,
+  ):
+    assert mistake.startswith(expected)

@@ -8,20 +8,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+  from tff_momentum.runtime.async_context import AsyncContext
   from tff_momentum.runtime.client_batches import ClientBatches, Examples
   from tff_momentum.runtime.devices import configure_threads
   from tff_momentum.runtime.errors import client_labels
-  from tff_momentum.runtime.execution import create_inprocess_context, set_execution_context
+  from tff_momentum.runtime.execution import (
+    create_async_context,
+    create_inprocess_context,
+    set_execution_context,
+  )
   from tff_momentum.runtime.references import DataReference, DataSource, provide, source
   from tff_momentum.runtime.tff_worker import create_worker_context
 
 __all__ = [
+  "AsyncContext",
   "ClientBatches",
   "DataReference",
   "DataSource",
   "Examples",
   "client_labels",
   "configure_threads",
+  "create_async_context",
   "create_inprocess_context",
   "create_worker_context",
   "provide",
@@ -30,12 +37,14 @@ __all__ = [
 ]
 
 _DEFINED_IN = {
+  "AsyncContext": "async_context",
   "ClientBatches": "client_batches",
   "DataReference": "references",
   "DataSource": "references",
   "Examples": "client_batches",
   "client_labels": "errors",
   "configure_threads": "devices",
+  "create_async_context": "execution",
   "create_inprocess_context": "execution",
   "create_worker_context": "tff_worker",
   "provide": "references",

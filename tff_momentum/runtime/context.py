@@ -1,7 +1,9 @@
 """The in-process context: it runs a computation as a few TensorFlow functions on a pool of devices."""
 
+import functools
+import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -14,6 +16,9 @@ from tff_momentum.runtime.executors import ClientExecutor
 from tff_momentum.runtime.plan import Node, Plan, build_plan
 from tff_momentum.runtime.rewrite import prepared_graphs, xla_choice
 from tff_momentum.runtime.rewrite.options import CompileMode, NeedsIterators, RewriteOptions, using
+
+# One thread compiles and traces at a time: TFF and TensorFlow do not promise that they can do more.
+_tracing = threading.RLock()
 
 
 class Program:
@@ -38,25 +43,34 @@ class Program:
     if options not in self._levels:
       if options.batches and types.has_sequence(self.plan.result_type):
         raise NeedsIterators("a data set among the results")
-      with using(options):
-        self._levels[options] = stages.build_levels(self.plan)
+      with _tracing, using(options):
+        if options not in self._levels:  # another thread may have been faster
+          self._levels[options] = stages.build_levels(self.plan)
     return self._levels[options]
 
 
 class InProcessContext(tff.framework.SyncContext):
-  """Runs any TFF computation: the server's part in this process, the clients' part in an executor."""
+  """Runs any TFF computation: the server's part in this process, the clients' part in an executor.
+
+  Several threads may invoke computations at the same time.
+  """
 
   def __init__(
     self,
-    executor: ClientExecutor,
+    start_executor: Callable[[], ClientExecutor],
     default_num_clients: int = 0,
     compile: CompileMode = "auto",
   ):
+    """Does not start TensorFlow: `start_executor` is called at the first computation."""
     xla_choice.check_mode(compile)
     compat.stop_eager_tensor_leak()
-    self._executor = executor
+    self._start_executor = start_executor
     self._default_num_clients = default_num_clients
     self._compile = compile
+
+  @functools.cached_property
+  def _executor(self) -> ClientExecutor:
+    return self._start_executor()
 
   def invoke(self, comp: tff.framework.ConcreteComputation, arg: Any) -> Any:
     """Runs `comp` on `arg` and returns its result as Python values."""
@@ -96,9 +110,12 @@ def program_of(computation: tff.framework.ConcreteComputation) -> Program:
   found = _programs.get(key)
   if found is not None and found[0]() is computation:
     return found[1]
-  program = Program(computation)
-  _programs[key] = (weakref.ref(computation, lambda _: _programs.pop(key, None)), program)
-  return program
+  with _tracing:
+    found = _programs.get(key)
+    if found is None or found[0]() is not computation:  # no other thread was faster
+      forget = weakref.ref(computation, lambda _: _programs.pop(key, None))
+      found = _programs[key] = (forget, Program(computation))
+  return found[1]
 
 
 class _Run:

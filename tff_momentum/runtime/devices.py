@@ -5,6 +5,7 @@ because small kernels do not parallelise well. TensorFlow fixes its thread count
 a program must choose them first.
 """
 
+import collections
 import os
 import re
 
@@ -40,7 +41,12 @@ def configure_threads(intra_op: int = 1, inter_op: int | None = None) -> None:
 
 
 def prefer_one_thread() -> None:
-  """Sets one thread per operation; logs a warning if TensorFlow has already started with other counts."""
+  """Sets one thread per operation, unless the program has chosen a number itself.
+
+  Logs a warning if TensorFlow has already started with other counts.
+  """
+  if not _has_started() and tf.config.threading.get_intra_op_parallelism_threads():
+    return
   wanted = (1, max(2, available_cores()))
   found = _set_threads(*wanted)
   if found != wanted:
@@ -50,7 +56,7 @@ def prefer_one_thread() -> None:
 def _set_threads(intra_op: int, inter_op: int) -> tuple[int, int]:
   """Sets the thread counts if TensorFlow has not started yet; returns the ones in force."""
   threading = tf.config.threading
-  if not eager_context.context()._initialized:
+  if not _has_started():
     threading.set_intra_op_parallelism_threads(intra_op)
     threading.set_inter_op_parallelism_threads(inter_op)
   return (
@@ -75,6 +81,9 @@ def available_cores() -> int:
 def find_devices(devices: str | list[str]) -> list[str]:
   """Returns the full names of the logical devices that `devices` stands for; configures them if possible.
 
+  It does not start TensorFlow. Until TensorFlow starts, a program may still configure devices, and the names
+  may change with that.
+
   Args:
     devices: `"auto"` is all GPUs, with memory growth, or else the CPU. `"cpu"` and `"gpu"` are all devices of
       that kind. `"cpu:4"` is four logical CPU devices. A list has names of TensorFlow devices.
@@ -84,8 +93,8 @@ def find_devices(devices: str | list[str]) -> list[str]:
     RuntimeError: There is no GPU, or TensorFlow has already started with fewer logical devices.
   """
   if not isinstance(devices, str):
-    known = {device.name for device in tf.config.list_logical_devices()}
-    if not devices or not known.issuperset(devices):
+    known = _logical_devices()
+    if not devices or not set(known).issuperset(devices):
       raise ValueError(f"Expected devices among {sorted(known)}, found {list(devices)}.")
     return [_TASK + name for name in devices]
   match = re.fullmatch(DEVICES, devices)
@@ -96,25 +105,40 @@ def find_devices(devices: str | list[str]) -> list[str]:
     )
   if match.group(1):
     return _split_cpu(int(match.group(1)))
-  gpus = [] if devices == "cpu" else tf.config.list_physical_devices("GPU")
+  gpus = [] if devices == "cpu" else tf.config.get_visible_devices("GPU")
   if devices == "gpu" and not gpus:
     raise RuntimeError(
       'Expected at least one GPU for devices "gpu"; found none. Use "cpu" or "auto".'
     )
-  if gpus and not eager_context.context()._initialized:
+  if gpus and not _has_started():
     for gpu in gpus:
-      tf.config.experimental.set_memory_growth(gpu, True)
-  kind = "GPU" if gpus else "CPU"
-  return [_TASK + device.name for device in tf.config.list_logical_devices(kind)]
+      if tf.config.get_logical_device_configuration(gpu) is None:  # else it has a memory limit
+        tf.config.experimental.set_memory_growth(gpu, True)
+  return [_TASK + name for name in _logical_devices("GPU" if gpus else "CPU")]
+
+
+def _has_started() -> bool:
+  return eager_context.context()._initialized
+
+
+def _logical_devices(kind: str | None = None) -> list[str]:
+  """Returns the names of the logical devices that TensorFlow has, or will have when it starts."""
+  if _has_started():
+    return [device.name for device in tf.config.list_logical_devices(kind)]
+  counts: collections.Counter[str] = collections.Counter()
+  for device in tf.config.get_visible_devices(kind):
+    parts = tf.config.get_logical_device_configuration(device)
+    counts[device.device_type] += 1 if parts is None else len(parts)
+  return [f"/device:{kind}:{i}" for kind, count in counts.items() for i in range(count)]
 
 
 def _split_cpu(count: int) -> list[str]:
-  if not eager_context.context()._initialized:
+  if not _has_started():
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(
       cpu, [tf.config.LogicalDeviceConfiguration()] * count
     )
-  found = [_TASK + device.name for device in tf.config.list_logical_devices("CPU")]
+  found = [_TASK + name for name in _logical_devices("CPU")]
   if len(found) < count:
     raise RuntimeError(
       f"Expected {count} logical CPU devices, found {len(found)}; call set_execution_context "

@@ -1,10 +1,12 @@
 """Chooses where TFF computations run: in this process, on a Ray cluster, or in TFF's own worker."""
 
 import importlib.util
+from typing import Any
 
 import tensorflow_federated as tff
 
 from tff_momentum.runtime import devices as devices_lib
+from tff_momentum.runtime.async_context import AsyncContext
 from tff_momentum.runtime.context import InProcessContext
 from tff_momentum.runtime.executors import ThreadExecutor
 from tff_momentum.runtime.rewrite.options import CompileMode
@@ -26,15 +28,15 @@ def set_execution_context(
 ) -> None:
   """Makes TFF run all further computations in the chosen runtime.
 
-  Call it before any other TensorFlow operation, because TensorFlow fixes its thread counts when it starts.
+  Call it before any other TensorFlow operation, because TensorFlow fixes its thread counts when it starts. It
+  does not start TensorFlow itself; the first computation does.
 
   Args:
     runtime: `"inprocess"` (default), `"ray"` (a cluster), or `"tff"` (the worker process of TFF's wheel).
     devices: In process: `"auto"` (all GPUs, or else the CPU), `"gpu"`, `"cpu"`, `"cpu:N"` for N logical CPU
       devices, or a list of TensorFlow device names.
     max_clients_in_flight: In process: the number of clients that train at the same time; default: one per
-    GPU,
-      or one per CPU core.
+      GPU, or one per CPU core.
     threads: In process: TensorFlow's threads per operation. Default: one, or a warning if TensorFlow has
       already started with another number. An explicit number that cannot be set is an error.
     compile: In process and on Ray: which gradient functions XLA compiles: `"auto"` (those of recurrent
@@ -44,8 +46,7 @@ def set_execution_context(
     address: On Ray: the cluster's `"host:port"`, or `"auto"` for the cluster that this machine belongs to;
       default: a new cluster on this machine, which ends with this process.
     num_actors: On Ray: the number of clients that train at the same time; default: one per GPU of the
-    cluster,
-      or one per CPU.
+      cluster, or one per CPU.
     gpus_per_actor: On Ray: 0.5 lets two clients share a GPU; default: 1 if the cluster has GPUs.
 
   Raises:
@@ -61,20 +62,75 @@ def set_execution_context(
   >>> int(tff.tensorflow.computation(lambda: 6 * 7)())
   42
   """
+  context = _create_context(
+    runtime,
+    devices,
+    max_clients_in_flight,
+    threads=threads,
+    compile=compile,
+    default_num_clients=default_num_clients,
+    worker_startup_seconds=worker_startup_seconds,
+    address=address,
+    num_actors=num_actors,
+    gpus_per_actor=gpus_per_actor,
+  )
+  tff.framework.set_default_context(context)
+
+
+def create_async_context(runtime: str = "inprocess", **options: Any) -> AsyncContext:
+  """Returns an asynchronous context, as `tff.program` needs one, without making it TFF's default.
+
+  It is a `tff.framework.AsyncExecutionContext`: with it, `tff.program` and `tff.learning.programs` run in any
+  of our runtimes.
+
+  Args:
+    runtime: `"inprocess"`, `"ray"` or `"tff"`.
+    **options: All further arguments of `set_execution_context`.
+
+  Raises:
+    ValueError, RuntimeError, ConnectionError, TimeoutError: See `set_execution_context`.
+
+  >>> import asyncio
+  >>> import tensorflow_federated as tff
+  >>> from tff_momentum import runtime
+  >>> async def program():
+  ...   answer = tff.tensorflow.computation(lambda: 6 * 7)()
+  ...   return int(await answer.get_value())
+  >>> context = tff.program.NativeFederatedContext(runtime.create_async_context(devices="cpu"))
+  >>> with tff.framework.get_context_stack().install(context):
+  ...   asyncio.run(program())
+  42
+  """
+  return AsyncContext(_create_context(runtime, **options))
+
+
+def _create_context(
+  runtime: str,
+  devices: str | list[str] = "auto",
+  max_clients_in_flight: int | None = None,
+  *,
+  threads: int | None = None,
+  compile: CompileMode = "auto",
+  default_num_clients: int = 0,
+  worker_startup_seconds: float | None = None,
+  address: str | None = None,
+  num_actors: int | None = None,
+  gpus_per_actor: float | None = None,
+) -> tff.framework.SyncContext:
   if runtime == "inprocess":
-    context: tff.framework.SyncContext = create_inprocess_context(
+    return create_inprocess_context(
       devices,
       max_clients_in_flight,
       threads=threads,
       compile=compile,
       default_num_clients=default_num_clients,
     )
-  elif runtime == "ray":
+  if runtime == "ray":
     _require_ray()
     from tff_momentum.runtime.ray import executor as ray_executor
 
     devices_lib.prefer_one_thread()
-    context = ray_executor.create_ray_context(
+    return ray_executor.create_ray_context(
       address,
       num_actors,
       gpus_per_actor,
@@ -82,11 +138,9 @@ def set_execution_context(
       default_num_clients=default_num_clients,
       startup_seconds=worker_startup_seconds or 300.0,
     )
-  elif runtime == "tff":
-    context = create_worker_context(default_num_clients, worker_startup_seconds or 60.0)
-  else:
-    raise ValueError(f'Expected runtime to be "inprocess", "ray" or "tff", found {runtime!r}.')
-  tff.framework.set_default_context(context)
+  if runtime == "tff":
+    return create_worker_context(default_num_clients, worker_startup_seconds or 60.0)
+  raise ValueError(f'Expected runtime to be "inprocess", "ray" or "tff", found {runtime!r}.')
 
 
 def _require_ray() -> None:
@@ -128,9 +182,14 @@ def create_inprocess_context(
     devices_lib.prefer_one_thread()
   else:
     devices_lib.configure_threads(threads)
-  names = devices_lib.find_devices(devices)
-  executor = ThreadExecutor(names, _slots_per_device(names, max_clients_in_flight))
-  return InProcessContext(executor, default_num_clients, compile)
+
+  def start() -> ThreadExecutor:
+    names = devices_lib.find_devices(devices)
+    return ThreadExecutor(names, _slots_per_device(names, max_clients_in_flight))
+
+  # TensorFlow starts at the first computation, but mistakes are reported here.
+  _slots_per_device(devices_lib.find_devices(devices), max_clients_in_flight)
+  return InProcessContext(start, default_num_clients, compile)
 
 
 def _slots_per_device(names: list[str], max_clients_in_flight: int | None) -> int:

@@ -13,13 +13,16 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests.helpers import harness, ray_endings, ray_problem
+from tests.helpers import harness, programs, ray_endings, ray_problem
 from tff_momentum import algorithms
+from tff_momentum.processes.learning_process import as_learning_process
 from tff_momentum.processes.process import ClientInput, build_process
 from tff_momentum.runtime import (
+  AsyncContext,
   ClientBatches,
   DataReference,
   client_labels,
+  create_async_context,
   provide,
   set_execution_context,
   source,
@@ -171,6 +174,19 @@ def test_every_node_has_an_actor(cluster, context):
 )
 def test_same_bits_as_in_process(on_ray, algorithm, data):
   _assert_same_bits(_run(algorithm, data, 8), on_ray(_run, algorithm, data, 8))
+
+
+@pytest.mark.slow
+def test_train_model_runs_on_the_cluster(context, tmp_path):
+  process = as_learning_process(FEDAVG, harness.softmax_model())
+  datasets = [harness.client_dataset(i) for i in range(4)]
+  clients = programs.Turns(datasets, process.next.type_signature.parameter[1])
+  found, expected = (
+    programs.train(chosen, process, clients, tmp_path / name, rounds=2)
+    for name, chosen in [("ray", AsyncContext(context)), ("here", create_async_context())]
+  )
+  assert sorted(found["metrics"].released) == [1, 2]
+  _assert_same_bits(expected["models"].released, found["models"].released)
 
 
 @pytest.mark.slow

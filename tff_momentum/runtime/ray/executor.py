@@ -7,6 +7,7 @@ client.
 import collections
 import hashlib
 import pickle
+import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -177,8 +178,9 @@ class RayContext(InProcessContext):
     default_num_clients: int = 0,
     compile: CompileMode = "auto",
   ):
-    super().__init__(executor, default_num_clients, compile)
+    super().__init__(lambda: executor, default_num_clients, compile)
     self.executor = executor
+    self._one_at_a_time = threading.Lock()
 
   @property
   def last_round_bytes(self) -> wire.ShippedBytes:
@@ -186,10 +188,10 @@ class RayContext(InProcessContext):
     return self.executor.shipped
 
   def invoke(self, comp: tff.framework.ConcreteComputation, arg: Any) -> Any:
-    """Runs `comp` on `arg` and returns its result as Python values."""
-    self.executor.shipped = wire.ShippedBytes()
-    result = super().invoke(comp, arg)
-    shipped = self.executor.shipped
+    """Runs `comp` on `arg` and returns its result as Python values; concurrent calls wait for each other."""
+    with self._one_at_a_time:
+      self.executor.shipped = shipped = wire.ShippedBytes()
+      result = super().invoke(comp, arg)
     if shipped.total:
       logging.info("Shipped %d bytes: %s.", shipped.total, shipped)
     return result
