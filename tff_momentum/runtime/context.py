@@ -3,16 +3,17 @@
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_momentum import garbage
-from tff_momentum.runtime import compat, compiler, stages, types, values
+from tff_momentum.runtime import blocks, compat, compiler, stages, types, values
+from tff_momentum.runtime.client_pass import MERGED_PER_CALL, ClientPass, Merge
 from tff_momentum.runtime.devices import HOST
-from tff_momentum.runtime.executors import ClientExecutor
+from tff_momentum.runtime.executors import ClientExecutor, PassWork
 from tff_momentum.runtime.plan import Node, Plan, build_plan
 from tff_momentum.runtime.rewrite import prepared_graphs, xla_choice
 from tff_momentum.runtime.rewrite.options import CompileMode, NeedsIterators, RewriteOptions, using
@@ -32,20 +33,29 @@ class Program:
     # It returns large constants, such as a model's weights, of which TensorFlow keeps about ten copies.
     self.is_large = self.plan.parameter_type is None and proto.ByteSize() > prepared_graphs.LARGE
     self._levels: dict[RewriteOptions, list[stages.Level]] = {}
+    self._traced: set[tuple[RewriteOptions, bool]] = set()
 
   @garbage.paused()
-  def levels(self, options: RewriteOptions) -> list[stages.Level]:
+  def levels(self, options: RewriteOptions, looped: bool) -> list[stages.Level]:
     """Returns the traced stages, with graphs rewritten according to `options`.
+
+    Args:
+      options: How graphs are rewritten.
+      looped: Which form of the clients' functions to trace (see `client_pass`).
 
     Raises:
       NeedsIterators: The computation does not support `ClientBatches`.
     """
-    if options not in self._levels:
+    if (options, looped) not in self._traced:
       if options.batches and types.has_sequence(self.plan.result_type):
         raise NeedsIterators("a data set among the results")
-      with _tracing, using(options):
-        if options not in self._levels:  # another thread may have been faster
+      with _tracing, using(options):  # other threads may wait here for the same functions
+        if options not in self._levels:
           self._levels[options] = stages.build_levels(self.plan)
+        for level in self._levels[options]:
+          if level.clients:
+            level.clients.function(looped)
+        self._traced.add((options, looped))
     return self._levels[options]
 
 
@@ -79,25 +89,26 @@ class InProcessContext(tff.framework.SyncContext):
     run.bind(arg)
     if run.num_clients is None:
       run.num_clients = self._default_num_clients
-    for level in self._levels(program, run.intake):
+    for level in self._levels(program, run):
       run.server_stage(level.server)
       run.client_pass(level.clients)
     if program.is_large:  # it takes no argument, so it will hardly run again
       _programs.pop(id(comp), None)
     return run.result(comp.type_signature.result)
 
-  def _levels(self, program: Program, intake: values.Intake) -> list[stages.Level]:
+  def _levels(self, program: Program, run: "_Run") -> list[stages.Level]:
     """Decides how the clients' data are read, converts them accordingly, and returns the levels to run."""
+    intake, looped = run.intake, run.looped
     if intake.rule is not None and program.reads_by_index:
       try:
-        levels = program.levels(RewriteOptions(intake.rule, self._compile))
+        levels = program.levels(RewriteOptions(intake.rule, self._compile), looped)
       except NeedsIterators:
         program.reads_by_index = False
       else:
         intake.settle(by_index=True)
         return levels
     intake.settle(by_index=False)
-    return program.levels(RewriteOptions(None, self._compile))
+    return program.levels(RewriteOptions(None, self._compile), looped)
 
 
 # Keyed by identity, because hashing a computation serialises it.
@@ -165,25 +176,36 @@ class _Run:
     outputs = iter(stage.function(inputs, HOST))
     self._server.update((node, _take(outputs, node)) for node in stage.outputs)
 
-  def client_pass(self, client_pass: stages.ClientPass | None) -> None:
-    """Runs the clients of one level and folds their results, in cohort order."""
+  @property
+  def looped(self) -> bool:
+    """Whether some blocks have more than one client, which then run in a loop."""
+    return (self.num_clients or 0) > blocks.MAX_BLOCKS
+
+  def client_pass(self, client_pass: ClientPass | None) -> None:
+    """Runs the clients of one level and merges the blocks' partial aggregates, in order."""
     if client_pass is None:
       return
-    shared = [leaf for node in client_pass.shared for leaf in self._server[node]]
     own = [self._clients[node] for node in client_pass.own]
-    clients = [[leaf for part in own for leaf in part[i]] for i in range(self.num_clients or 0)]
-    fold = _FoldState(client_pass.fold, self._server) if client_pass.fold else None
-    kept: dict[Node, list[list[tf.Tensor]]] = {node: [] for node in client_pass.kept}
-    for result in self._executor.run(client_pass.function, shared, clients):
-      leaves = iter(result)
-      by_node = {node: _take(leaves, node) for node in client_pass.outputs}
-      for node, parts in kept.items():
-        parts.append(by_node[node])
-      if fold:
-        fold.add([leaf for node in fold.values for leaf in by_node[node]])
-    self._clients.update(kept)
-    if fold:
-      self._server.update(fold.finish())
+    count = self.num_clients or 0
+    work = PassWork(
+      client_pass.function(self.looped),
+      shared=[leaf for node in client_pass.shared for leaf in self._server[node]],
+      clients=[[leaf for part in own for leaf in part[i]] for i in range(count)],
+      blocks=blocks.cut(count),
+      sizes=[1.0] * count,
+      partial_bytes=client_pass.partial_bytes,
+    )
+    total = _Total(client_pass.merge, self._server) if client_pass.merge else None
+    kept: list[list[tf.Tensor]] = [[]] * count
+    for block, result in self._executor.run(work):
+      kept[work.blocks[block].start : work.blocks[block].stop] = result.kept
+      if total:
+        total.add(block, result.partial)
+    leaves = [iter(parts) for parts in kept]
+    for node in client_pass.kept:
+      self._clients[node] = [_take(parts, node) for parts in leaves]
+    if total:
+      self._server.update(total.finish())
 
   def result(self, type_spec: tff.Type) -> Any:
     """Builds the Python result; `type_spec` has its Python containers."""
@@ -211,32 +233,40 @@ class _Run:
     return [values.from_leaves(iter(part), member) for part in parts]
 
 
-class _FoldState:
-  """The running aggregates of a pass; it folds blocks of fixed size, so bits depend only on the order."""
+class _Total:
+  """The aggregates of a pass; it merges groups of fixed size in order, so bits depend only on the order."""
 
-  def __init__(self, fold: stages.Fold, server: dict[Node, list[tf.Tensor]]):
-    self._fold = fold
-    self.values = fold.values
-    self._state = [leaf for aggregate in fold.aggregates for leaf in server[aggregate.zero]]
-    self._captured = [leaf for node in fold.captured for leaf in server[node]]
-    self._waiting: list[Sequence[tf.Tensor]] = []
+  def __init__(self, merge: Merge, server: dict[Node, list[tf.Tensor]]):
+    self._merge = merge
+    self._zero = [leaf for aggregate in merge.aggregates for leaf in server[aggregate.zero]]
+    self._captured = [leaf for node in merge.captured for leaf in server[node]]
+    self._waiting: dict[int, list[tf.Tensor]] = {}
+    self._total: list[tf.Tensor] | None = None
+    self._next = 0
 
-  def add(self, leaves: Sequence[tf.Tensor]) -> None:
-    self._waiting.append(leaves)
-    if len(self._waiting) == stages.FOLD_BLOCK:
-      self._flush(stages.FOLD_BLOCK)
+  def add(self, block: int, partial: list[tf.Tensor]) -> None:
+    """Takes the partial aggregate of a block; blocks may come in any order."""
+    self._waiting[block] = partial
+    if self._total is None and 0 in self._waiting:
+      self._total = self._waiting.pop(0)
+      self._next = 1
+    while all(self._next + i in self._waiting for i in range(MERGED_PER_CALL)):
+      self._add_next(MERGED_PER_CALL)
 
   def finish(self) -> Iterator[tuple[Node, list[tf.Tensor]]]:
+    """Yields the aggregates, after all blocks."""
     while self._waiting:
-      self._flush(1)
-    leaves = iter(self._state)
-    for aggregate in self._fold.aggregates:
+      self._add_next(1)
+    leaves = iter(self._zero if self._total is None else self._total)
+    for aggregate in self._merge.aggregates:
       yield aggregate, _take(leaves, aggregate)
 
-  def _flush(self, count: int) -> None:
-    block, self._waiting = self._waiting[:count], self._waiting[count:]
-    items = [leaf for leaves in block for leaf in leaves]
-    self._state = self._fold.functions[count](self._state + self._captured + items, HOST)
+  def _add_next(self, count: int) -> None:
+    assert self._total is not None
+    partials = [self._waiting.pop(self._next + i) for i in range(count)]
+    self._next += count
+    inputs = [*self._captured, *self._total, *(leaf for leaves in partials for leaf in leaves)]
+    self._total = self._merge.functions[count](inputs, HOST)
 
 
 def _take(leaves: Iterator[tf.Tensor], node: Node) -> list[tf.Tensor]:

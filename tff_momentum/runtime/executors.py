@@ -1,22 +1,56 @@
-"""Runs one function for each client of a cohort, several at a time, and yields results in cohort order.
+"""Runs the clients of a pass, several at a time, and yields the results of each block.
 
-Runtimes differ only in their executor: the context passes it a function, the shared values and the clients'
-own values, and reads the results in order.
+Runtimes differ only in their executor. The context passes it the work of a pass, and merges the partial
+aggregates that it yields.
 """
 
-import collections
 import concurrent.futures
+import dataclasses
+import queue
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import tensorflow as tf
 
-from tff_momentum.runtime import errors, functions
+from tff_momentum.runtime import errors
+from tff_momentum.runtime.blocks import Schedule
+from tff_momentum.runtime.chunks import BlockResult, ChunkFunction, run_blocks
 from tff_momentum.runtime.devices import HOST
+
+# Bytes of partial aggregates that may wait for an earlier block.
+_WAITING_BYTES = 2**28
+
+
+@dataclasses.dataclass(frozen=True)
+class PassWork:
+  """The work of a pass over the clients.
+
+  Attributes:
+    function: The function of a chunk.
+    shared: The values that all clients share.
+    clients: For each client of the cohort, its own values.
+    blocks: The positions of each block's clients.
+    sizes: The expected work of each client, in any unit.
+    partial_bytes: The size of a partial aggregate, as far as it is known.
+  """
+
+  function: ChunkFunction
+  shared: Sequence[tf.Tensor]
+  clients: Sequence[Sequence[tf.Tensor]]
+  blocks: Sequence[range]
+  sizes: Sequence[float]
+  partial_bytes: int
+
+  def schedule(self, slots: int, places: int = 1) -> Schedule:
+    """Returns the schedule for an executor that runs `slots` chunks at a time."""
+    window = max(2 * slots, _WAITING_BYTES // max(self.partial_bytes, 1))
+    work = [sum(self.sizes[i] for i in block) for block in self.blocks]
+    return Schedule(work, [len(block) for block in self.blocks], slots, window, places)
 
 
 class ClientExecutor(Protocol):
-  """Maps a function over clients.
+  """Runs clients.
 
   Attributes:
     takes_references: Whether clients' values contain a `DataLeaf` instead of the tensor of their data.
@@ -24,20 +58,23 @@ class ClientExecutor(Protocol):
 
   takes_references: bool
 
-  def run(
-    self,
-    function: functions.FlatFunction,
-    shared: Sequence[tf.Tensor],
-    clients: Sequence[Sequence[tf.Tensor]],
-  ) -> Iterator[list[tf.Tensor]]:
-    """Yields `function(shared + clients[i])` for i = 0, 1, ..., in this order."""
+  def run(self, work: PassWork) -> Iterator[tuple[int, BlockResult]]:
+    """Yields the number and the result of every block, once, in any order.
+
+    Results are in the host's memory. When the caller asks for the next result, it has merged the last one or
+    keeps it until earlier blocks are there; executors start only blocks that `PassWork.schedule` allows, so
+    that few results wait.
+
+    Raises:
+      tf.errors.OpError: A client fails; the message names it.
+    """
 
 
 class ThreadExecutor:
-  """Runs clients on a pool of local devices, `slots` clients at a time on each.
+  """Runs clients on a pool of local devices, `slots` chunks at a time on each.
 
-  Client i runs on device i mod n, so the device depends only on the cohort, and the bits of a run do not
-  depend on timing, even if devices differ.
+  A free slot takes the next chunk, whatever its device. If the devices are of different kinds, each block has
+  a fixed device, because different kinds may give different bits.
   """
 
   takes_references = False
@@ -45,55 +82,113 @@ class ThreadExecutor:
   def __init__(self, devices: Sequence[str], slots: int):
     self.devices = list(devices)
     self._slots = slots
-    self._pools = [
-      concurrent.futures.ThreadPoolExecutor(slots, thread_name_prefix=f"clients-{name[-5:]}")
-      for name in self.devices
-    ]
+    self._pool = concurrent.futures.ThreadPoolExecutor(
+      slots * len(self.devices), thread_name_prefix="clients"
+    )
+    self._places = 1 if len(set(map(_kind, self.devices))) == 1 else len(self.devices)
 
-  def run(
-    self,
-    function: functions.FlatFunction,
-    shared: Sequence[tf.Tensor],
-    clients: Sequence[Sequence[tf.Tensor]],
-  ) -> Iterator[list[tf.Tensor]]:
+  def run(self, work: PassWork) -> Iterator[tuple[int, BlockResult]]:
     """See `ClientExecutor.run`."""
-    label = errors.current_label()
-    used_shared = [i for i in function.used if i < len(shared)]
-    used_own = [i - len(shared) for i in function.used if i >= len(shared)]
-    copies = [_copies(shared, used_shared, device) for device in self.devices]
-    on_cpu = len(self.devices) == 1 and "CPU" in self.devices[0]
-
-    def run_client(index: int) -> list[tf.Tensor]:
-      which = index % len(self.devices)
-      own = clients[index]
-      inputs = copies[which] + [own[i] for i in used_own]
-      try:
-        outputs = function.call_used(inputs, self.devices[which])
-        return outputs if on_cpu else [_to_host(tensor) for tensor in outputs]
-      except tf.errors.OpError as error:
-        raise errors.name_client(error, label(index)) from error
-
-    pending: collections.deque[concurrent.futures.Future] = collections.deque()
-    window = 2 * self._slots * len(self.devices)
-    waiting = iter(range(len(clients)))
+    slots = min(self._slots * len(self.devices), len(work.blocks))
+    chunks = _Chunks(work, slots, self._places)
+    shared = work.function.used_shared(work.shared)
+    copies = [[_to_device(tensor, device) for tensor in shared] for device in self.devices[:slots]]
+    for slot in range(slots):
+      place = slot % len(self.devices)
+      self._pool.submit(chunks.run_all, place, self.devices[place], copies[place])
     try:
-      for _ in range(len(clients)):
-        while len(pending) < window and (index := next(waiting, None)) is not None:
-          pool = self._pools[index % len(self._pools)]
-          pending.append(pool.submit(run_client, index))
-        yield pending.popleft().result()
+      yield from chunks.results()
     finally:
-      for future in pending:
-        future.cancel()
-      concurrent.futures.wait(pending)
+      chunks.stop()
 
 
-def _copies(shared: Sequence[tf.Tensor], used: list[int], device: str) -> list[tf.Tensor]:
-  """Copies shared values to a device, once for all its clients."""
-  return [_to_device(shared[i], device) for i in used]
+class _Chunks:
+  """The chunks of a pass: threads take them and put their results into a queue."""
+
+  def __init__(self, work: PassWork, threads: int, places: int):
+    self._work = work
+    self._schedule = work.schedule(threads, places)
+    self._label = errors.current_label()
+    self._changed = threading.Condition()
+    self._threads = threads
+    self._stopped = False
+    self._done: queue.SimpleQueue[list[tuple[int, BlockResult]] | BaseException] = (
+      queue.SimpleQueue()
+    )
+
+  def results(self) -> Iterator[tuple[int, BlockResult]]:
+    """Yields the results of all blocks; raises the first error."""
+    waiting = len(self._work.blocks)
+    while waiting:
+      found = self._done.get()
+      if isinstance(found, BaseException):
+        raise found
+      for block, result in found:
+        waiting -= 1
+        yield block, result
+        with self._changed:
+          self._schedule.merged(block)
+          self._changed.notify_all()
+
+  def stop(self) -> None:
+    """Waits until the chunks that run now have ended; no other one starts."""
+    with self._changed:
+      self._stopped = True
+      self._changed.notify_all()
+      self._changed.wait_for(lambda: not self._threads)
+
+  def run_all(self, place: int, device: str, shared: list[tf.Tensor]) -> None:
+    """Runs chunks until none is left; the work of one thread."""
+    try:
+      while chunk := self._take(place):
+        self._done.put([*zip(chunk, self._run(chunk, device, shared), strict=True)])
+    except BaseException as error:
+      self._done.put(error)
+    finally:
+      with self._changed:
+        self._threads -= 1
+        self._changed.notify_all()
+
+  def _take(self, place: int) -> list[int]:
+    with self._changed:
+      while not self._stopped and not self._schedule.is_empty:
+        if chunk := self._schedule.take(place):
+          self._changed.notify_all()  # it may have been the last one
+          return chunk
+        self._changed.wait()
+      return []
+
+  def _run(self, chunk: list[int], device: str, shared: list[tf.Tensor]) -> list[BlockResult]:
+    work, function = self._work, self._work.function
+
+    def call(inputs: list[tf.Tensor]) -> list[tf.Tensor]:
+      outputs = function.function.call_used(inputs, device)
+      return outputs if device == HOST else [_to_host(tensor) for tensor in outputs]
+
+    def run(blocks: Sequence[Sequence[int]]) -> list[BlockResult]:
+      own = [[function.used_own(work.clients[i]) for i in block] for block in blocks]
+      return run_blocks(call, function.layout, shared, own)
+
+    blocks = [work.blocks[i] for i in chunk]
+    try:
+      return run(blocks)
+    except tf.errors.OpError as error:
+      found, client = errors.failing_client(error, blocks, run)
+      name = "a client" if client is None else self._label(client)
+      raise errors.name_client(found, name) from error
+
+
+def _kind(device: str) -> str:
+  """Returns what devices that give the same bits have in common."""
+  kind = device.rpartition("/device:")[2].partition(":")[0]
+  for physical in tf.config.list_physical_devices(kind) if kind != "CPU" else ():
+    if device.endswith(physical.name.removeprefix("/physical_device")):
+      return f"{kind} {tf.config.experimental.get_device_details(physical).get('device_name')}"
+  return kind
 
 
 def _to_device(tensor: tf.Tensor, device: str) -> tf.Tensor:
+  """Copies a tensor to a device, unless it is there."""
   if tensor.dtype == tf.variant or tensor.device == device:
     return tensor
   with tf.device(device):

@@ -8,7 +8,7 @@ can become one TensorFlow function, and all client nodes of a level another.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -46,12 +46,18 @@ class Node:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Aggregate(Node):
-  """The fold of a client value in cohort order: `accumulate(state, value, *captured)`, starting at `zero`."""
+  """The fold of a client value, block by block (see `blocks`).
+
+  In a block, `accumulate(state, value, *captured)` adds one client after the other, starting at `zero`. Then
+  `merge(state, state, *merge_captured)` combines the states of the blocks.
+  """
 
   value: Node = None  # type: ignore[assignment]
   zero: Node = None  # type: ignore[assignment]
   captured: tuple[Node, ...] = ()
   accumulate: Callable[..., Value] = None  # type: ignore[assignment]
+  merge_captured: tuple[Node, ...] = ()
+  merge: Callable[..., Value] = None  # type: ignore[assignment]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +119,43 @@ def replace_nodes(value: NodeNest, values: Iterator[Value]) -> Any:
   captured, call = value.bind()
   captured_values = [next(values) for _ in captured]
   return lambda argument: call(argument, captured_values)
+
+
+def sources_of(node: Node) -> tuple[Node, ...]:
+  """Returns the nodes that a node is computed from."""
+  if isinstance(node, Aggregate):
+    return (node.value, node.zero, *node.captured, *node.merge_captured)
+  return node.inputs
+
+
+def outer_inputs(nodes: Iterable[Node]) -> list[Node]:
+  """Returns the inputs of some nodes that are not among these nodes."""
+  inside = dict.fromkeys(nodes)
+  return unique(source for node in inside for source in node.inputs if source not in inside)
+
+
+def unique(nodes: Iterable[Node]) -> list[Node]:
+  """Returns nodes in the order in which they first occur."""
+  return list(dict.fromkeys(nodes))
+
+
+def specs_of(nodes: Iterable[Node]) -> list[tf.TensorSpec]:
+  """Returns the specifications of the leaves of some nodes."""
+  return [spec for node in nodes for spec in types.flat_specs(node.type_spec)]
+
+
+def read(nodes: Iterable[Node], leaves: Iterator[tf.Tensor]) -> dict[Node, Value]:
+  """Takes the values of some nodes from their leaves."""
+  return {node: types.unflatten(node.type_spec, leaves) for node in nodes}
+
+
+def evaluate(nodes: Iterable[Node], values: Mapping[Node, Value]) -> dict[Node, Value]:
+  """Computes nodes, each after its inputs, in the graph being traced; returns all values."""
+  values = dict(values)
+  for node in nodes:
+    assert node.compute is not None
+    values[node] = node.compute(*(values[source] for source in node.inputs))
+  return values
 
 
 def build_plan(block: blocks.ComputationBuildingBlock) -> Plan:
@@ -218,13 +261,14 @@ def _place(type_spec: tff.Type, argument: Any) -> Node:
 
 
 def _aggregate(type_spec: tff.FederatedType, argument: Any) -> Node:
-  value, zero, accumulate, _, report = argument
+  value, zero, accumulate, merge, report = argument
   if not value.at_clients:  # a broadcast value is aggregated once per client
     value = _local(value.type_spec, lambda same: same, value, at_clients=True)
-  captured, call = accumulate.bind()
+  captured, accumulate_call = accumulate.bind()
+  merge_captured, merge_call = merge.bind()
   state_type = accumulate.type_signature.parameter[0]
   zero_node = _place(state_type, zero)
-  passes_before = max(node.level for node in (value, zero_node, *captured))
+  passes_before = max(node.level for node in (value, zero_node, *captured, *merge_captured))
   total = Aggregate(
     state_type,
     at_clients=False,
@@ -232,7 +276,9 @@ def _aggregate(type_spec: tff.FederatedType, argument: Any) -> Node:
     value=value,
     zero=zero_node,
     captured=captured,
-    accumulate=lambda state, item, *extra: call((state, item), extra),
+    accumulate=lambda state, item, *extra: accumulate_call((state, item), extra),
+    merge_captured=merge_captured,
+    merge=lambda a, b, *extra: merge_call((a, b), extra),
   )
   return _apply(report, total, type_spec, at_clients=False)
 
