@@ -6,6 +6,7 @@ each tensor would take longer than a small client's training.
 """
 
 import functools
+import threading
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -15,8 +16,11 @@ from tff_momentum.runtime.devices import HOST
 
 # List operations always run on the CPU: lists of data sets and of integers have no GPU kernels.
 CPU = "/device:CPU:0"
-_CLIENTS_PER_CALL = 16
+# One call packs or unpacks up to so many clients, and fewer if they have many tensors: a function with
+# thousands of operations takes seconds to trace.
+_CLIENTS_PER_CALL, _TENSORS_PER_CALL = 16, 128
 _SPEC = tf.TensorSpec([], tf.variant)
+_lock = threading.Lock()
 
 
 def pack(clients: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
@@ -27,11 +31,13 @@ def pack(clients: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
   Args:
     clients: The tensors of at least one client; all have the same data types.
   """
-  function = _packer(tuple(tensor.dtype for tensor in clients[0]))
+  with _lock:
+    function = _packer(tuple(tensor.dtype for tensor in clients[0]))
   packed: list[tf.Tensor] = []
-  for first in range(0, len(clients), _CLIENTS_PER_CALL):
-    piece = clients[first : first + _CLIENTS_PER_CALL]
-    padded = [*piece, *[piece[-1]] * (_CLIENTS_PER_CALL - len(piece))]
+  step = _clients_per_call(len(clients[0]))
+  for first in range(0, len(clients), step):
+    piece = clients[first : first + step]
+    padded = [*piece, *[piece[-1]] * (step - len(piece))]
     made = function([tensor for tensors in padded for tensor in tensors], HOST)
     packed = list(map(_concat, packed, made, clients[0])) if packed else made
   return packed
@@ -43,9 +49,11 @@ def unpack(
   """Returns the tensors of `count` clients, or blocks, from lists with these data types."""
   if not lists:
     return [[] for _ in range(count)]
-  function, width = _unpacker(tuple(dtypes)), len(lists)
+  with _lock:
+    function = _unpacker(tuple(dtypes))
+  width = len(lists)
   items: list[list[tf.Tensor]] = []
-  for first in range(0, count, _CLIENTS_PER_CALL):
+  for first in range(0, count, _clients_per_call(width)):
     tensors = function([*lists, tf.constant(first)], HOST)
     items += [tensors[i : i + width] for i in range(0, len(tensors), width)]
   return items[:count]
@@ -73,6 +81,10 @@ def get(items: tf.Tensor, index: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
   return item
 
 
+def _clients_per_call(width: int) -> int:
+  return max(1, min(_CLIENTS_PER_CALL, _TENSORS_PER_CALL // max(width, 1)))
+
+
 def _concat(a: tf.Tensor, b: tf.Tensor, example: tf.Tensor) -> tf.Tensor:
   with tf.device(HOST):
     return tf.raw_ops.TensorListConcatLists(input_a=a, input_b=b, element_dtype=example.dtype)
@@ -89,7 +101,7 @@ def _packer(dtypes: tuple[tf.DType, ...]) -> functions.FlatFunction:
       packed.append(items)
     return packed
 
-  specs = [tf.TensorSpec(None, dtype) for dtype in dtypes] * _CLIENTS_PER_CALL
+  specs = [tf.TensorSpec(None, dtype) for dtype in dtypes] * _clients_per_call(len(dtypes))
   return functions.FlatFunction("pack", run, specs)
 
 
@@ -99,7 +111,7 @@ def _unpacker(dtypes: tuple[tf.DType, ...]) -> functions.FlatFunction:
     *lists, first = inputs
     with tf.device(CPU):
       last = tf.raw_ops.TensorListLength(input_handle=lists[0]) - 1
-      indices = [tf.minimum(first + i, last) for i in range(_CLIENTS_PER_CALL)]
+      indices = [tf.minimum(first + i, last) for i in range(_clients_per_call(len(lists)))]
     return [
       get(items, index, tf.TensorSpec(None, dtype))
       for index in indices
