@@ -121,8 +121,9 @@ class RayExecutor:
     place = self.actors.lose(actor)
     again = cohort.take_back(actor)
     if cohort.losses[again[0]] == _MAX_LOSSES:
+      first = label(cohort.blocks[again[0]][0])
       raise RuntimeError(
-        f"Expected {label(cohort.blocks[again[0]][0])} to run in a Ray actor; found that {_MAX_LOSSES} actors ended while they "
+        f"Expected {first} to run in a Ray actor; found that {_MAX_LOSSES} actors ended while they "
         f"ran it, the last in {place} ({type(error).__name__}). It may need more memory than a node has: "
         "read the nodes' Ray logs."
       ) from error
