@@ -1,4 +1,4 @@
-"""Runs rounds on 1, 2 and 4 logical CPU devices; prints the clients of each device and a digest.
+"""Runs rounds on 1, 2, 4 and 8 logical CPU devices; prints the clients of each device and a digest.
 
 Run it as a program, because a process can set the number of logical devices only once.
 """
@@ -23,7 +23,7 @@ def clients_by_device(run) -> dict[str, int]:
 
   def observe(self, inputs, device=None):
     outputs = original(self, inputs, device)
-    if self.label.startswith("client"):
+    if self.label.startswith("client_"):
       (placed,) = {tensor.backing_device for tensor in outputs}
       counts[placed[-5:]] += 1
     return outputs
@@ -35,18 +35,19 @@ def clients_by_device(run) -> dict[str, int]:
 
 
 def main() -> None:
-  names = [f"/device:CPU:{i}" for i in range(4)]
-  runtime.set_execution_context(devices="cpu:4")
+  names = [f"/device:CPU:{i}" for i in range(8)]
+  runtime.set_execution_context(devices="cpu:8")
   case = learning_builders.CASES["weighted_fed_avg"]
   process = case.process()
-  for count in (4, 2, 1):
+  for count in (8, 4, 2, 1):
     for in_flight in (count, 2 * count):
       context = runtime.create_inprocess_context(names[:count], in_flight)
       with tff.framework.get_context_stack().install(context):
         state, output = learning_builders.run_rounds(process, case.data, process.initialize())
         data = case.data(0) + case.data(1)[:1]
         counts = clients_by_device(lambda: process.next(state, data))  # noqa: B023
-      leaves = [np.asarray(leaf).tobytes() for leaf in tree.flatten(output)]
+        many = process.next(state, data * 8)  # blocks of one and of two clients
+      leaves = [np.asarray(leaf).tobytes() for leaf in tree.flatten((output, many))]
       digest = hashlib.sha256(b"".join(leaves)).hexdigest()
       print(json.dumps({"devices": count, "counts": counts, "digest": digest}), flush=True)
 

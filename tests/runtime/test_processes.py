@@ -36,10 +36,11 @@ def test_logical_devices_share_the_clients_and_agree_to_the_bit():
   done = _run("tests.helpers.device_rounds")
   assert done.returncode == 0, done.stderr
   results = [json.loads(line) for line in done.stdout.splitlines()]
+  assert [result["devices"] for result in results] == [8, 8, 4, 4, 2, 2, 1, 1]
   assert len({result["digest"] for result in results}) == 1
   for result in results:
-    devices = result["devices"]
-    assert result["counts"] == {f"CPU:{i}": 12 // devices for i in range(devices)}
+    assert set(result["counts"]) <= {f"CPU:{i}" for i in range(result["devices"])}
+    assert sum(result["counts"].values()) == 12
 
 
 def test_tensorflow_starts_at_the_first_computation():
