@@ -218,7 +218,7 @@ def test_no_clients_is_the_aggregate_of_nothing(in_process):
   [
     (([1.0, 2.0], np.ones(2, np.float32)), r"Expected a value of type float32.*shape"),
     (([1.0, "text"], 1.0), "Expected a value of type float32"),
-    ((1.0, 1.0), "Expected a list with one value for each client"),
+    ((1.0, 1.0), "Expected non-all-equal value with placement CLIENTS to be a `list` or `tuple`"),
     (([1.0], np.float64(1.0)), "Expected a value of type float32, found dtype float64"),
   ],
 )
@@ -230,6 +230,17 @@ def test_wrong_arguments_are_named(in_process, arguments, message):
     arithmetic(*arguments)
 
 
+@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, [1, 2**40], 2**70])
+def test_integers_that_do_not_fit_are_refused(in_process, value):
+  shape = [2] if isinstance(value, list) else []
+  same = tff.tensorflow.computation(lambda x: x, tff.TensorType(np.int32, shape))
+  with (
+    tff.framework.get_context_stack().install(in_process),
+    pytest.raises(TypeError, match=r"Expected a value of type int32.*found"),
+  ):
+    same(value)
+
+
 def test_cohorts_of_different_size_are_refused(in_process):
   @tff.federated_computation(CLIENT_FLOATS, CLIENT_FLOATS)
   def both(x, y):
@@ -237,9 +248,17 @@ def test_cohorts_of_different_size_are_refused(in_process):
 
   with (
     tff.framework.get_context_stack().install(in_process),
-    pytest.raises(ValueError, match="found 2 and 3"),
+    pytest.raises(ValueError, match="Conflicting cardinalities for CLIENTS: 3 vs 2"),
   ):
     both([1.0, 2.0], [1.0, 2.0, 3.0])
+
+
+def test_a_secure_sum_over_its_maximum_is_an_error_in_the_words_of_tff(in_process):
+  with (
+    tff.framework.get_context_stack().install(in_process),
+    pytest.raises(tf.errors.InvalidArgumentError, match="client value larger than maximum"),
+  ):
+    secure([3, 101, 7])
 
 
 def test_an_error_names_the_client_and_the_operation(in_process):

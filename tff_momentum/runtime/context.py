@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
+from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
 from tff_momentum import garbage
 from tff_momentum.runtime import blocks, compat, compiler, stages, types, values
@@ -153,13 +154,11 @@ class _Run:
         self._bind(element, node, inner)
     elif nodes.at_clients:
       if not isinstance(value, (list, tuple)):
-        raise TypeError(
-          f"Expected a list with one value for each client, found {type(value).__name__}; pass a list."
-        )
+        raise cardinalities_utils.InvalidNonAllEqualValueError(value, type_spec)
       if self.num_clients not in (None, len(value)):
-        raise ValueError(
-          "Expected all arguments placed at clients to have the same number of values, "
-          f"found {self.num_clients} and {len(value)}."
+        raise ValueError(  # the first words are those of TFF's contexts: programs look for them
+          f"Conflicting cardinalities for {tff.CLIENTS}: {len(value)} vs {self.num_clients}. Expected all "
+          "arguments placed at clients to have the same number of values."
         )
       self.num_clients = len(value)
       self._clients[nodes] = [

@@ -118,6 +118,10 @@ def _to_tensor(value: Any, type_spec: tff.TensorType) -> tf.Tensor:
   if not isinstance(value, tf.Tensor):
     if _loses_precision(value, type_spec):
       raise TypeError(f"Expected a value of type {type_spec}, found dtype {value.dtype}.")
+    if _is_out_of_range(value, type_spec):
+      raise TypeError(
+        f"Expected a value of type {type_spec}, found {value!r}, which is out of range."
+      )
     try:
       value = tf.convert_to_tensor(value, dtype)
     except (TypeError, ValueError) as error:
@@ -132,6 +136,18 @@ def _to_tensor(value: Any, type_spec: tff.TensorType) -> tf.Tensor:
 def _loses_precision(value: Any, type_spec: tff.TensorType) -> bool:
   is_number = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind not in "USO"
   return is_number and not np.can_cast(value.dtype, type_spec.dtype, "safe")
+
+
+def _is_out_of_range(value: Any, type_spec: tff.TensorType) -> bool:
+  """Whether Python integers do not fit; TensorFlow would wrap them around."""
+  if not isinstance(value, (int, list, tuple)) or not np.issubdtype(type_spec.dtype, np.integer):
+    return False
+  try:
+    array = np.asarray(value)
+  except ValueError:  # lists of different lengths, which TensorFlow reports
+    return False
+  limits = np.iinfo(type_spec.dtype)
+  return array.dtype.kind in "iu" and bool(np.any((array < limits.min) | (array > limits.max)))
 
 
 def _to_data(value: Any, type_spec: tff.SequenceType) -> tf.data.Dataset | ClientBatches:
