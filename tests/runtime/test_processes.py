@@ -61,3 +61,13 @@ def test_tensorflow_starts_at_the_first_computation():
     strict=True,
   ):
     assert mistake.startswith(expected)
+
+
+@pytest.mark.slow
+def test_a_round_takes_little_longer_than_the_best_schedule():
+  done = _run("tests.helpers.waiting_clients")
+  assert done.returncode == 0, done.stderr
+  for result in map(json.loads, done.stdout.splitlines()):
+    print(f"\n{result}")
+    assert result["right"]
+    assert result["found"] < 1.15 * result["best"]

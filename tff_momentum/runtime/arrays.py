@@ -32,6 +32,11 @@ def array_of(tensor: tf.Tensor) -> np.ndarray | np.generic | bytes:
   return tensor.numpy()
 
 
+def is_view(value: np.ndarray) -> bool:
+  """Whether an array shows the buffer of a tensor."""
+  return isinstance(value.base, _TensorBuffer)
+
+
 def tensor_of(value: Any) -> tf.Tensor | None:
   """Returns the tensor that `array_of` made `value` from; None for all other values."""
   base = getattr(value, "base", None)

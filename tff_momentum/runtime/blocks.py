@@ -14,6 +14,8 @@ from collections.abc import Sequence
 MAX_BLOCKS = 64
 # More clients in a chunk would not reduce the cost of a call any further.
 _MAX_CLIENTS_IN_CHUNK = 256
+# A call takes about 0.3 ms for itself, so a chunk should take longer than that.
+_MIN_CHUNK_SECONDS = 0.004
 
 
 def cut(num_clients: int) -> list[range]:
@@ -33,7 +35,7 @@ class Schedule:
   """The blocks of a pass that wait, and the rule that picks the next ones for a free slot.
 
   The longest blocks run first. A chunk takes a share of the work that is left, so chunks get smaller towards
-  the end of a pass and all slots finish at about the same time.
+  the end of a pass and all slots finish at about the same time, but not so small that calls take most of it.
   """
 
   def __init__(
@@ -58,6 +60,7 @@ class Schedule:
     self._waiting = sorted(range(len(work)), key=lambda block: (-work[block], block))
     self._merged: set[int] = set()
     self._first = 0  # the first block that is not merged yet
+    self._least = 0.0  # the work of a chunk that takes just long enough
     self._lock = threading.Lock()
 
   @property
@@ -69,7 +72,8 @@ class Schedule:
     """Returns the blocks of the next chunk; none if no block may start now."""
     with self._lock:
       free = [block for block in self._waiting if self._may_start(block, place)]
-      share = sum(self._work[block] for block in self._waiting) / (2 * self._slots)
+      left = sum(self._work[block] for block in self._waiting) / self._slots
+      share = max(left / 2, min(left, self._least))
       chunk: list[int] = []
       for block in free:
         together = [*chunk, block]
@@ -79,6 +83,11 @@ class Schedule:
         chunk = together
       self._waiting = [block for block in self._waiting if block not in chunk]
       return sorted(chunk)
+
+  def measured(self, chunk: Sequence[int], seconds: float) -> None:
+    """Notes how long a chunk took, so that the next ones are not too short."""
+    work = sum(self._work[block] for block in chunk)
+    self._least = work * _MIN_CHUNK_SECONDS / max(seconds, 1e-6)
 
   def merged(self, block: int) -> None:
     """Notes that the head has a block's result, so blocks further ahead may start."""

@@ -161,9 +161,7 @@ class _Run:
           "arguments placed at clients to have the same number of values."
         )
       self.num_clients = len(value)
-      self._clients[nodes] = [
-        self.intake.leaves(item, nodes.type_spec, at_clients=True) for item in value
-      ]
+      self._clients[nodes] = self.intake.client_leaves(value, nodes.type_spec)
     else:
       self._server[nodes] = self.intake.leaves(value, nodes.type_spec)
 
@@ -191,7 +189,7 @@ class _Run:
       shared=[leaf for node in client_pass.shared for leaf in self._server[node]],
       clients=[[leaf for part in own for leaf in part[i]] for i in range(count)],
       blocks=blocks.cut(count),
-      sizes=[1.0] * count,
+      sizes=[max(size, 1.0) for size in self.intake.sizes or [1.0] * count],
       partial_bytes=client_pass.partial_bytes,
     )
     total = _Total(client_pass.merge, self._server) if client_pass.merge else None
@@ -229,6 +227,10 @@ class _Run:
     parts = (
       self._clients[nodes] if nodes.at_clients else [self._server[nodes]] * (self.num_clients or 0)
     )
+    if parts and not types.flat_specs(member):  # such as the states of clients that keep none
+      empty = values.from_leaves(iter(()), member)
+      if empty == ():
+        return [empty] * len(parts)
     return [values.from_leaves(iter(part), member) for part in parts]
 
 

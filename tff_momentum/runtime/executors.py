@@ -8,6 +8,7 @@ import concurrent.futures
 import dataclasses
 import queue
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -141,7 +142,9 @@ class _Chunks:
     """Runs chunks until none is left; the work of one thread."""
     try:
       while chunk := self._take(place):
+        begin = time.perf_counter()
         self._done.put([*zip(chunk, self._run(chunk, device, shared), strict=True)])
+        self._schedule.measured(chunk, time.perf_counter() - begin)
     except BaseException as error:
       self._done.put(error)
     finally:

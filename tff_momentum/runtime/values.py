@@ -1,7 +1,7 @@
 """Converts Python values to tensors and back, with the same types as TFF's own context."""
 
 import collections
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -18,16 +18,23 @@ from tff_momentum.runtime.batch_rule import BatchRule
 from tff_momentum.runtime.client_batches import ClientBatches
 from tff_momentum.runtime.references import DataLeaf, DataReference
 
+# Arrays with at most this many elements are copied once more on their way to tensors.
+_SMALL = 64
+
 
 class Intake:
   """Converts the arguments of a computation to tensors.
 
   The clients' data are converted last, by `settle`, when it is known how the computation reads them.
+
+  Attributes:
+    sizes: The number of each client's examples, where it is known; else zeros.
   """
 
   def __init__(self, by_reference: bool = False) -> None:
     """With `by_reference`, the clients' data stay `DataLeaf`s, which other processes resolve."""
     self._by_reference = by_reference
+    self.sizes: list[float] = []
     self._data: list[tuple[Any, bool, list, int]] = []  # data, by reference, and their place
     self._rules: set[BatchRule | None] = set()
 
@@ -36,13 +43,37 @@ class Intake:
     """The rule of the batches if all data so far are `ClientBatches` that share it; else None."""
     return next(iter(self._rules)) if len(self._rules) == 1 else None
 
-  def leaves(self, value: Any, type_spec: tff.Type, at_clients: bool = False) -> list[tf.Tensor]:
+  def leaves(self, value: Any, type_spec: tff.Type) -> list[tf.Tensor]:
     """Returns the tensors of `value`, checked against its type; `settle` fills in those of data."""
     leaves: list[tf.Tensor] = []
-    self._append(value, type_spec, at_clients and self._by_reference, leaves)
-    if self._by_reference and not at_clients and types.has_sequence(type_spec):
+    self._append(value, type_spec, False, leaves)
+    if self._by_reference and types.has_sequence(type_spec):
       self._rules.add(None)  # it may have to travel to the clients
     return leaves
+
+  def client_leaves(self, clients: Sequence[Any], type_spec: tff.Type) -> list[list[tf.Tensor]]:
+    """Returns the tensors of each client's value, as `leaves` does.
+
+    It converts the same element of all clients at a time, which is faster than one client after the other.
+    """
+    rows: list[list[tf.Tensor]] = [[] for _ in clients]
+    self._append_column(clients, type_spec, rows)
+    return rows
+
+  def _append_column(
+    self, column: Sequence[Any], type_spec: tff.Type, rows: list[list[tf.Tensor]]
+  ) -> None:
+    if isinstance(type_spec, tff.TensorType):
+      for row, tensor in zip(rows, _to_tensors(column, type_spec), strict=True):
+        row.append(tensor)
+    elif isinstance(type_spec, tff.StructType):
+      elements = [elements_of(value, type_spec) for value in column]
+      for i, inner in enumerate(type_spec):
+        self._append_column([each[i] for each in elements], inner, rows)
+    else:
+      self.sizes = [float(getattr(value, "num_examples", 0)) for value in column]
+      for value, row in zip(column, rows, strict=True):
+        self._append(value, type_spec, self._by_reference, row)
 
   def settle(self, by_index: bool) -> None:
     """Fills in the data among all leaves, to be read by index or by iterators."""
@@ -92,6 +123,8 @@ def elements_of(value: Any, type_spec: tff.StructType) -> list[Any]:
 
 
 def _elements(value: Any, type_spec: tff.StructType) -> list[Any]:
+  if isinstance(value, (list, tuple)):
+    return list(value)
   if isinstance(value, tff.structure.Struct):
     return [element for _, element in tff.structure.iter_elements(value)]
   if isinstance(value, Mapping):
@@ -103,8 +136,6 @@ def _elements(value: Any, type_spec: tff.StructType) -> list[Any]:
     return list(value.values())
   if attrs.has(type(value)):
     return [getattr(value, field.name) for field in attrs.fields(type(value))]
-  if isinstance(value, (list, tuple)):
-    return list(value)
   struct = tff.structure.from_container(value, recursive=False)
   return [element for _, element in tff.structure.iter_elements(struct)]
 
@@ -131,6 +162,23 @@ def _to_tensor(value: Any, type_spec: tff.TensorType) -> tf.Tensor:
       f"Expected a value of type {type_spec}, found dtype {value.dtype.name} and shape {value.shape}."
     )
   return value
+
+
+def _to_tensors(values: Sequence[Any], type_spec: tff.TensorType) -> Sequence[tf.Tensor]:
+  """Converts one value for each client; small arrays become tensors by one operation for all clients."""
+  if len(values) > 1 and all(
+    type(value) is np.ndarray
+    and value.dtype == type_spec.dtype
+    and value.shape == values[0].shape
+    and value.size <= _SMALL
+    and not arrays.is_view(value)
+    for value in values
+  ):
+    _to_tensor(values[0], type_spec)  # checks the type
+    if values[0].dtype.kind in "biuf":
+      with tf.device("/device:CPU:0"):
+        return tf.unstack(tf.constant(np.stack(values)))
+  return [_to_tensor(value, type_spec) for value in values]
 
 
 def _loses_precision(value: Any, type_spec: tff.TensorType) -> bool:
