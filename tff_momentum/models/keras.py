@@ -9,6 +9,7 @@ running averages are state that federated averaging does not cover.
 
 import collections
 import functools
+import gc
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ from tff_momentum.models import fast_layers, keras_metrics
 from tff_momentum.models import model as gradients
 from tff_momentum.models.keras_metrics import Metric as Metric
 from tff_momentum.models.model import Model, Tally
+
+_LARGE = 2**26  # bytes
 
 
 @garbage.paused()
@@ -82,6 +85,9 @@ def from_keras(
       "Expected a Keras model that has trainable weights; found none: give its first layer an "
       "input_shape, so that Keras creates them."
     )
+  del original
+  if sum(w.nbytes for w in initial_weights) > _LARGE:
+    gc.collect()  # Keras's models refer to themselves, so the weights would stay in memory twice
   train = _Graph(build, loss, batch_spec, metrics, frozen, penultimate, penalty, training=True)
 
   @functools.cache

@@ -21,6 +21,7 @@ from tff_momentum import garbage, trees, validation, wire_bytes
 from tff_momentum.algorithm import Algorithm, ClientState, ServerState
 from tff_momentum.client import Client, LocalWork
 from tff_momentum.models.model import Model, Seed, Weights
+from tff_momentum.processes import initial_state
 from tff_momentum.processes.client_input import ClientInput, RoundComputation
 from tff_momentum.processes.exchange import (
   NOTHING,
@@ -166,13 +167,13 @@ class FederatedProcess(tff.templates.IterativeProcess):
   @functools.cached_property
   def _common_client_state(self) -> ClientState | None:
     """The state that all new clients share if it does not depend on the seed, else None."""
-    weights, seed = self._initial_weights, tf.zeros([2], tf.int32)
-
-    def init(seed):
-      return self.algorithm.init_client(weights, seed)
-
-    traced = tf.function(init, autograph=False).get_concrete_function(seed)
-    return None if traced.inputs[0].consumers() else init(seed)
+    init = tf.function(self.algorithm.init_client, autograph=False)
+    traced = init.get_concrete_function(self.model.weights_spec, tf.TensorSpec([2], tf.int32))
+    if traced.inputs[-1].consumers():
+      return None
+    if not traced.outputs:
+      return traced.structured_outputs
+    return self.algorithm.init_client(self._initial_weights, tf.zeros([2], tf.int32))
 
   def _exchanges_of(self, round_number: int) -> tuple[ExchangeTypes, ...]:
     return self.exchanges + (self.first_round_exchanges if round_number == 0 else ())
@@ -224,15 +225,17 @@ def build_process(
   model, work = algorithm.prepare_model(as_model(model)), work or LocalWork()
   factory = aggregator or tff.aggregators.MeanFactory(no_nan_division=True)
 
-  @tff.tensorflow.computation
-  def initial_server():
-    return algorithm.init_server(tuple(tf.constant(w) for w in model.initial_weights))
+  weights_type = initial_state.weights_type(model.initial_weights)
+
+  @tff.tensorflow.computation(weights_type)
+  def initial_server(weights):
+    return algorithm.init_server(tuple(weights.trainable))
 
   server_type = initial_server.type_signature.result
   client_type = tff.types.to_type(
     ClientInput(
       _SEED,
-      _client_state_type(algorithm, model),
+      _client_state_type(algorithm, weights_type),
       tff.types.SequenceType(tff.types.tensorflow_to_type(model.batch_spec)),
       steps=tff.types.TensorType(np.int32) if work.uneven else NOTHING,
       staleness=tff.types.TensorType(np.int32) if algorithm.max_staleness else NOTHING,
@@ -276,15 +279,17 @@ def build_process(
   def add(counts):
     return tf.add_n(list(counts))
 
-  @tff.federated_computation
-  def initialize():
+  @tff.federated_computation(tff.types.FederatedType(weights_type, tff.SERVER))
+  def initialize_from(weights):
     return tff.federated_zip(
       ProcessState(
         round=tff.federated_value(np.int32(0), tff.SERVER),
-        server=tff.federated_eval(initial_server, tff.SERVER),
+        server=tff.federated_map(initial_server, weights),
         aggregators=tuple(e.aggregation.initialize() for e in exchanges),
       )
     )
+
+  initialize = initial_state.InitialState(initialize_from, model.initial_weights)
 
   @tff.federated_computation(
     initialize.type_signature.result, tff.types.FederatedType(client_type, tff.CLIENTS)
@@ -339,10 +344,9 @@ def _reporting_metrics(exchanges: Sequence[CompiledExchange]) -> int:
   return max(reporting, key=lambda number: (exchanges[number].exchange.takes_local_steps, number))
 
 
-def _client_state_type(algorithm: Algorithm, model: Model) -> tff.types.Type:
-  @tff.tensorflow.computation
-  def initial_client():
-    weights = tuple(tf.constant(w) for w in model.initial_weights)
-    return algorithm.init_client(weights, tf.zeros([2], tf.int32))
+def _client_state_type(algorithm: Algorithm, weights_type: tff.types.Type) -> tff.types.Type:
+  @tff.tensorflow.computation(weights_type)
+  def initial_client(weights):
+    return algorithm.init_client(tuple(weights.trainable), tf.zeros([2], tf.int32))
 
   return initial_client.type_signature.result
