@@ -9,6 +9,7 @@ import tensorflow as tf
 import tasks
 from tasks import quadratic
 from tasks.data.batches import NumberedIds
+from tff_momentum.runtime import reads_by_index
 
 
 def load(name, **options):
@@ -26,6 +27,7 @@ def test_batches_fit_the_model_and_depend_on_the_seed_alone(name):
   batches = task.dataset(client, seed, 4)
   assert batches.element_spec == batches.as_dataset().element_spec == task.model.batch_spec
   assert task.evaluation(4).element_spec == task.model.batch_spec
+  assert reads_by_index(batches)
   two_epochs = rows(batches.as_dataset().repeat(2))
   assert len(two_epochs) == 2 * batches.cardinality()
   tf.random.set_seed(99)  # nobody's business

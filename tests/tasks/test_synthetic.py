@@ -6,6 +6,7 @@ import pytest
 import tasks
 from tasks.data import synthetic
 from tests.tasks.test_docs import assert_documented_defaults
+from tff_momentum.runtime import reads_by_index
 
 # Options that keep a test small; the schema is that of the full size.
 SMALL = {
@@ -37,6 +38,7 @@ def test_schema(name):
   batches = task.dataset(client, np.zeros(2, np.int32), 4)
   assert batches.element_spec == batches.as_dataset().element_spec == task.model.batch_spec
   assert batches.cardinality() >= 1
+  assert reads_by_index(batches)
   assert task.evaluation(4).element_spec == task.model.batch_spec
   assert next(iter(task.evaluation(4)))
   assert_documented_defaults(name, task)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
   from tff_momentum.runtime.async_context import AsyncContext
+  from tff_momentum.runtime.batch_path import reads_by_index
   from tff_momentum.runtime.client_batches import ClientBatches, Examples
   from tff_momentum.runtime.devices import configure_threads
   from tff_momentum.runtime.errors import client_labels
@@ -32,6 +33,7 @@ __all__ = [
   "create_inprocess_context",
   "create_worker_context",
   "provide",
+  "reads_by_index",
   "set_execution_context",
   "source",
 ]
@@ -48,6 +50,7 @@ _DEFINED_IN = {
   "create_inprocess_context": "execution",
   "create_worker_context": "tff_worker",
   "provide": "references",
+  "reads_by_index": "batch_path",
   "set_execution_context": "execution",
   "source": "references",
 }

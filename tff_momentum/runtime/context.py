@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
+from absl import logging
 from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
 from tff_momentum import garbage
@@ -57,6 +58,9 @@ class Program:
           if level.clients:
             level.clients.function(looped)
         self._traced.add((options, looped))
+      if self.plan.parameter_type is not None and types.has_sequence(self.plan.parameter_type):
+        how = "by iterators" if options.batches is None else "by index"
+        logging.info("Clients read their batches %s.", how)
     return self._levels[options]
 
 

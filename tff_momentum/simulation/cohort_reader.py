@@ -2,18 +2,16 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from tff_momentum.processes.process import ClientInput, FederatedProcess
-from tff_momentum.runtime import ClientBatches, DataReference
+from tff_momentum.runtime.batch_path import Data
 from tff_momentum.simulation import seeds
 from tff_momentum.simulation.client_store import ClientStore
 from tff_momentum.simulation.participation import Cohort, Participation
-
-Data: TypeAlias = ClientBatches | tf.data.Dataset | DataReference
 
 
 class FederatedTask(Protocol):
