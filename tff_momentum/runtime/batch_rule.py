@@ -96,30 +96,66 @@ class BatchRule:
 
   @functools.cached_property
   def pipeline(self) -> Callable[..., tf.data.Dataset]:
-    """(arrays, numbers) -> the batches as a data set; `ClientBatches.as_dataset` has the numbers."""
+    """(arrays, key, examples, size, batches) -> the batches as a data set.
+
+    It has as few functions as possible, because an iterator prepares each of them again in every epoch, which
+    takes milliseconds.
+    """
+    static_size = self.specs[0].shape[0]
 
     def pipeline(arrays, key, examples, size, batches):
       def epoch(draw):
-        draw = tf.cast(draw, tf.uint64)[None]
-        order = self.order(key, draw, tf.cast(examples, tf.int32)) if self.shuffled else None
+        draw, rows = tf.cast(draw, tf.uint64)[None], arrays
+        if self.shuffled:
+          order = self.order(key, draw, tf.cast(examples, tf.int32))
+          rows = [tf.gather(array, order) for array in arrays]
+        return (tf.repeat(draw, examples), *rows) if self.preprocess else tuple(rows)
 
-        def batch(k):
-          rows = slice(k * size, tf.minimum((k + 1) * size, examples))
-          parts = [
-            array[rows] if order is None else tf.gather(array, order[rows]) for array in arrays
-          ]
-          finished = self.finish(parts, key, draw, k)
-          return _as_element(tf.nest.pack_sequence_as(self.element_spec, finished))
+      def finish(k, parts):
+        finished = self.finish(parts[1:], key, parts[0][:1], k)
+        return _as_element(tf.nest.pack_sequence_as(self.element_spec, finished))
 
-        return tf.data.Dataset.range(batches).map(batch)
+      def in_batches(data):
+        return data.batch(static_size or size, drop_remainder=static_size is not None)
 
-      data = draws().take(1).flat_map(epoch)
+      if not self.shuffled and self.preprocess is None:
+        data = in_batches(_slices(arrays, self.batch_spec))
+      else:
+        whole = draws().take(1).map(epoch)
+        if self.preprocess is None:
+          data = in_batches(_unbatched(whole, self.batch_spec))
+        else:
+          parts = (tf.TensorSpec([None], tf.uint64), *self.specs)
+          data = in_batches(_unbatched(whole, parts)).enumerate().map(finish)
       return data.apply(tf.data.experimental.assert_cardinality(batches)).with_options(_options())
 
     arrays = [tf.TensorSpec([None, *spec.shape[1:]], spec.dtype) for spec in self.specs]
     number = tf.TensorSpec([], tf.int64)
     signature = [arrays, tf.TensorSpec([1], tf.uint64), number, number, number]
     return tf.function(pipeline, autograph=False, input_signature=signature)
+
+
+def _slices(arrays: Sequence[tf.Tensor], batch_spec: Any) -> tf.data.Dataset:
+  """Returns a data set of the rows of arrays, in the structure of a batch."""
+  data = tf.data.Dataset.from_tensor_slices(tuple(arrays))
+  return tf.data.experimental.from_variant(
+    tf.data.experimental.to_variant(data), _example_spec(batch_spec)
+  )
+
+
+def _unbatched(data: tf.data.Dataset, batch_spec: Any) -> tf.data.Dataset:
+  """Returns a data set of the rows of the arrays in `data`, in the structure of a batch."""
+  spec = _example_spec(batch_spec)
+  variant = tf.raw_ops.UnbatchDataset(
+    input_dataset=tf.data.experimental.to_variant(data),
+    output_types=[inner.dtype for inner in tf.nest.flatten(spec)],
+    output_shapes=[inner.shape for inner in tf.nest.flatten(spec)],
+  )
+  return tf.data.experimental.from_variant(variant, spec)
+
+
+def _example_spec(batch_spec: Any) -> Any:
+  return tf.nest.map_structure(lambda s: tf.TensorSpec(s.shape[1:], s.dtype), batch_spec)
 
 
 def rule_of(batch_spec: Any, preprocess: Preprocess | None, shuffled: bool) -> BatchRule:

@@ -8,6 +8,7 @@ where the client trains.
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from tff_momentum.runtime.rewrite.options import NeedsIterators
 
 _LEAF, _NUMBER = tf.TensorSpec([], tf.variant), tf.TensorSpec([], tf.int64)
 _KEY = tf.TensorSpec([1], tf.uint64)
+_traces = itertools.count()
 
 
 class _Numbers(NamedTuple):
@@ -87,11 +89,9 @@ def reader(rule: BatchRule, element: tuple[tf.TensorSpec, ...], repeats: bool) -
       part.set_shape(spec.shape)
     return [*batch, *following]
 
-  name = f"tfm_{rule.name}_{'many' if repeats else 'one'}"
-  unique = f"{name}_{abs(hash(element)):x}"
   return Reader(
-    _trace(f"{name}_open", _on_cpu(kind.open), [_LEAF]),
-    _trace(f"{unique}_get", get, [_NUMBER, *kind.specs]),
+    _trace(f"{rule.name}_open", _on_cpu(kind.open), [_LEAF]),
+    _trace(f"{rule.name}_get", get, [_NUMBER, *kind.specs]),
     [spec.dtype for spec in kind.specs],
   )
 
@@ -264,7 +264,7 @@ def replacement(op: str, rule: BatchRule) -> Functions:
   """Returns the function that replaces a data set op."""
   specs = [_LEAF, _NUMBER][: _INPUTS.get(op, 2)]
   function = functools.partial(REPLACEMENTS[op], rule)
-  return _trace(f"tfm_{rule.name}_{op}", _on_cpu(lambda *inputs: [function(*inputs)]), specs)
+  return _trace(f"{rule.name}_{op}", _on_cpu(lambda *inputs: [function(*inputs)]), specs)
 
 
 def _on_cpu(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[tf.Tensor]]:
@@ -278,7 +278,8 @@ def _on_cpu(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[tf.T
 def _trace(
   name: str, function: Callable[..., list[tf.Tensor]], specs: Sequence[tf.TensorSpec]
 ) -> Functions:
+  # Two threads may trace the same function at the same time, and TensorFlow wants unique names.
   try:
-    return trace(name, function, specs)
+    return trace(f"tfm_{name}_{next(_traces)}", function, specs)
   except ValueError as error:
     raise NeedsIterators(str(error)) from error
