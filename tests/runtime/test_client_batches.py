@@ -7,7 +7,13 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_momentum.runtime import ClientBatches, Examples, batch_rule, set_execution_context
+from tff_momentum.runtime import (
+  ClientBatches,
+  Examples,
+  batch_rule,
+  context,
+  set_execution_context,
+)
 from tff_momentum.runtime.context import program_of
 
 BATCHES = tff.SequenceType(
@@ -202,6 +208,16 @@ def test_a_preprocess_function_that_needs_other_tensors_is_read_by_an_iterator()
   computation = on_clients(lambda data: data)
   ((count, _, content),) = computation([ClientBatches(examples, batch_size=4)])
   assert (int(count), content > 100) == (2, True)
+  assert not program_of(computation).reads_by_index
+
+
+def test_a_new_preprocess_function_in_every_call_is_not_traced_again_and_again(monkeypatch):
+  monkeypatch.setattr(context, "_MAX_RULES", 2)
+  computation = on_clients(lambda data: data)
+  for _ in range(3):
+    examples = Examples(arrays(10), lambda batch, seed: dict(batch))
+    ((count, sizes, _),) = computation([ClientBatches(examples, batch_size=4)])
+    assert (int(count), float(sizes)) == (3, 4 + 2 * 4 + 3 * 2)
   assert not program_of(computation).reads_by_index
 
 

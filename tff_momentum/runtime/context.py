@@ -23,6 +23,9 @@ from tff_momentum.runtime.rewrite.options import CompileMode, NeedsIterators, Re
 # One thread compiles and traces at a time: TFF and TensorFlow do not promise that they can do more.
 _tracing = threading.RLock()
 
+# A computation is traced again for each rule of batches; more of them than this are a mistake.
+_MAX_RULES = 8
+
 
 class Program:
   """A compiled computation: its plan and the traced functions of its levels."""
@@ -51,6 +54,8 @@ class Program:
     if (options, looped) not in self._traced:
       if options.batches and types.has_sequence(self.plan.result_type):
         raise NeedsIterators("a data set among the results")
+      if options.batches and len(self._levels) >= _MAX_RULES and options not in self._levels:
+        raise NeedsIterators("a new preprocess function in every call, instead of the same one")
       with _tracing, using(options):  # other threads may wait here for the same functions
         if options not in self._levels:
           self._levels[options] = stages.build_levels(self.plan)
@@ -107,7 +112,8 @@ class InProcessContext(tff.framework.SyncContext):
     if intake.rule is not None and program.reads_by_index:
       try:
         levels = program.levels(RewriteOptions(intake.rule, self._compile), looped)
-      except NeedsIterators:
+      except NeedsIterators as reason:
+        logging.info("ClientBatches cannot be read by index: found %s.", reason)
         program.reads_by_index = False
       else:
         intake.settle(by_index=True)

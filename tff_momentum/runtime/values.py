@@ -1,6 +1,7 @@
 """Converts Python values to tensors and back, with the same types as TFF's own context."""
 
 import collections
+import functools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -208,11 +209,21 @@ def _to_data(value: Any, type_spec: tff.SequenceType) -> tf.data.Dataset | Clien
       f"Expected ClientBatches, a tf.data.Dataset or a list for the type {type_spec}, found "
       f"{type(value).__name__}."
     )
-  _check_element(value.element_spec, type_spec)
+  if isinstance(value, ClientBatches):
+    _check_rule(value.rule, type_spec)
+  else:
+    _check_element(value.element_spec, type_spec)
   return value
 
 
 _accepted: dict[tuple[Hashable, int], tff.SequenceType] = {}
+
+
+def _check_rule(rule: BatchRule, type_spec: tff.SequenceType) -> None:
+  """Raises `TypeError` unless batches that follow `rule` are a `type_spec`; caches successes."""
+  if _accepted.get((rule, id(type_spec))) is not type_spec:
+    _check_element(rule.element_spec, type_spec)
+    _accepted[rule, id(type_spec)] = type_spec
 
 
 def _check_element(spec: Any, type_spec: tff.SequenceType) -> None:
@@ -251,12 +262,18 @@ def in_container(elements: list[tuple[str | None, Any]], type_spec: tff.StructTy
   named = any(name is not None for name, _ in elements)
   if container is None:
     container = collections.OrderedDict if named else tuple
-  if named and (isinstance(container, py_typecheck.SupportsNamedTuple) or attrs.has(container)):
+  if named and (_is_named_tuple(container) or attrs.has(container)):
     return container(**dict(elements))
   if named and issubclass(container, Mapping):
     return container(elements)
   if not named and issubclass(container, (list, tuple)):
-    if isinstance(container, py_typecheck.SupportsNamedTuple):
+    if _is_named_tuple(container):
       return container(*(value for _, value in elements))
     return container(value for _, value in elements)
   return type_conversions.type_to_py_container(tff.structure.Struct(elements), type_spec)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_named_tuple(container: type) -> bool:
+  """A cached `isinstance`: a cohort's results have a container for each client, and protocols are slow."""
+  return isinstance(container, py_typecheck.SupportsNamedTuple)
