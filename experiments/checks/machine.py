@@ -85,6 +85,8 @@ def devices(arguments: argparse.Namespace) -> CheckResult:
 
 def training(arguments: argparse.Namespace) -> CheckResult:
   """Thirty rounds of FedAvg on digits with the in-process runtime."""
+  import numpy as np
+
   import tasks
   from tff_momentum import algorithms, build_process, runtime, set_execution_context
   from tff_momentum.simulation import loop
@@ -105,7 +107,7 @@ def training(arguments: argparse.Namespace) -> CheckResult:
   ).history
   took = time.perf_counter() - started
   accuracy = history[-1]["eval/accuracy"]
-  fast = runtime.reads_by_index(task.dataset(task.clients[0], (0, 0), 10))
+  fast = runtime.reads_by_index(task.dataset(task.clients[0], np.zeros(2, np.int32), 10))
   found = (
     f"30 rounds of fedavg on digits in {took:.1f} s, batches {'by index' if fast else 'by iterators'}: "
     f"accuracy {accuracy:.2f} (expected: by index, above 0.5)"
