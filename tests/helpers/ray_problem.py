@@ -28,6 +28,8 @@ class Clients:
       return _broken(batch_size)
     if client == "deadly":
       os._exit(1)
+    if client == "missing":
+      raise FileNotFoundError("no file for this client")
     if self.marks:
       (pathlib.Path(self.marks) / f"{client}-{os.getpid()}").touch()
     time.sleep(self.seconds)

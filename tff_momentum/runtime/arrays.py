@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework import ops
+
+from tff_momentum.runtime.devices import HOST
 
 
 class _TensorBuffer:
@@ -35,6 +38,13 @@ def array_of(tensor: tf.Tensor) -> np.ndarray | np.generic | bytes:
 def is_view(value: np.ndarray) -> bool:
   """Whether an array shows the buffer of a tensor."""
   return isinstance(value.base, _TensorBuffer)
+
+
+def shared_tensor(array: np.ndarray) -> tf.Tensor:
+  """Returns a tensor in host memory that shares the memory of an array which nobody changes."""
+  if array.dtype.kind not in "biufc":
+    return tf.constant(array)
+  return ops.EagerTensor(array, device=HOST, dtype=None)
 
 
 def tensor_of(value: Any) -> tf.Tensor | None:

@@ -39,7 +39,13 @@ class Schedule:
   """
 
   def __init__(
-    self, work: Sequence[float], clients: Sequence[int], slots: int, window: int, places: int = 1
+    self,
+    work: Sequence[float],
+    clients: Sequence[int],
+    slots: int,
+    window: int,
+    places: int = 1,
+    smallest: float = 0.0,
   ):
     """Makes a schedule.
 
@@ -51,12 +57,16 @@ class Schedule:
         for partial aggregates.
       places: If above 1, place p runs only the blocks p, p + places, ...: for devices of different kinds,
         which may give different bits.
+      smallest: How much work a chunk should have at least, where calls are expensive; at most a third of the
+        work of a slot.
     """
+    smallest = min(smallest, sum(work) / (3 * slots))
     self._work = work
     self._clients = clients
     self._slots = slots
     self._window = window
     self._places = places
+    self._smallest = smallest
     self._waiting = sorted(range(len(work)), key=lambda block: (-work[block], block))
     self._merged: set[int] = set()
     self._first = 0  # the first block that is not merged yet
@@ -73,11 +83,14 @@ class Schedule:
     with self._lock:
       free = [block for block in self._waiting if self._may_start(block, place)]
       left = sum(self._work[block] for block in self._waiting) / self._slots
-      share = max(left / 2, min(left, self._least))
+      share = max(left / 2, min(left, self._least), self._smallest)
       chunk: list[int] = []
       for block in free:
         together = [*chunk, block]
-        too_long = sum(self._work[b] for b in together) > share
+        rest = (
+          self._work[block] / 2 if self._smallest else 0.0
+        )  # rounds to the nearest number of blocks
+        too_long = sum(self._work[b] for b in together) > share + rest
         if chunk and (too_long or sum(self._clients[b] for b in together) > _MAX_CLIENTS_IN_CHUNK):
           break
         chunk = together

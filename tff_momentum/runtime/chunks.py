@@ -20,7 +20,7 @@ class Layout:
   Attributes:
     looped: Whether it loops over lists of clients, or runs one client.
     partial: The data types of a partial aggregate.
-    kept: The data types of the values to keep of each client.
+    kept: The data types of the computed values to keep of each client.
   """
 
   looped: bool
@@ -36,11 +36,20 @@ class ChunkFunction:
     function: The traced function.
     layout: How it takes arguments and returns results.
     num_shared: The number of values, at its front, that all clients share.
+    unchanged: For each leaf that a pass keeps of a client, the place of the client's own value that it
+      equals; None if the function computes it. Only computed leaves are among the function's results: the
+      others, such as the clients' data, need not come back from the device.
   """
 
   function: functions.FlatFunction
   layout: Layout
   num_shared: int
+  unchanged: tuple[int | None, ...]
+
+  def kept(self, own: Sequence[tf.Tensor], computed: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns all leaves to keep of a client, from its own values and the ones that the function computed."""
+    rest = iter(computed)
+    return [next(rest) if place is None else own[place] for place in self.unchanged]
 
   def used_shared(self, shared: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Returns the shared values that the function reads."""
@@ -57,7 +66,7 @@ class BlockResult(NamedTuple):
 
   Attributes:
     partial: The leaves of the partial aggregates.
-    kept: For each of its clients, the leaves of the values to keep.
+    kept: For each of its clients, the leaves of the computed values to keep.
   """
 
   partial: list[tf.Tensor]

@@ -5,7 +5,6 @@ no iterator, which would cost a thread switch per batch, and no copy of its exam
 may share one set of arrays. The same batches are available as a `tf.data.Dataset`.
 """
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_momentum.runtime import batch_rule
+from tff_momentum.runtime.arrays import array_of
 from tff_momentum.runtime.batch_rule import CPU, Arrays, BatchRule, Preprocess
 
 ENDLESS = np.iinfo(np.int64).max
@@ -170,14 +170,21 @@ class ClientBatches:
     """Iterates over the batches of the first epoch."""
     return iter(self.as_dataset())
 
-  def packed(self) -> "PackedBatches":
-    """Returns what another process needs to train on these batches."""
-    begin, end = self._begin, self._begin + self.num_examples
-    arrays = [tensor[begin:end].numpy() for tensor in self.examples.tensors]
-    return PackedBatches(self._numbers(begin=0), arrays)
+  @property
+  def begin(self) -> int:
+    """The client's first example in the arrays."""
+    return self._begin
 
-  def _numbers(self, begin: int) -> list[int]:
-    """The first component of a leaf; `rewrite/batch_reader.py` reads it."""
+  def own_arrays(self) -> list[np.ndarray]:
+    """Returns the client's examples, which another process needs to train on these batches."""
+    begin, end = self._begin, self._begin + self.num_examples
+    return [np.asarray(array_of(tensor))[begin:end] for tensor in self.examples.tensors]
+
+  def numbers(self, begin: int) -> list[int]:
+    """Returns the first component of a leaf, for arrays in which the client's first example is `begin`.
+
+    `rewrite/batch_reader.py` reads it.
+    """
     batches, key = self.cardinality(), self._key - (self._key >> 63 << 64)
     return [begin, self.num_examples, self._size, key, batches, batches, ENDLESS, 0, 0]
 
@@ -187,27 +194,17 @@ def leaves(clients: Sequence[ClientBatches]) -> list[tf.Tensor]:
 
   An `Optional` is the only variant that holds tensors of several types. A leaf takes 10 microseconds.
   """
-  if not clients:
+  table = np.array([each.numbers(each._begin) for each in clients], np.int64)
+  return leaves_of(table, [each.examples.tensors for each in clients])
+
+
+def leaves_of(numbers: np.ndarray, examples: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+  """Returns the same for clients with these numbers, one row each, and arrays."""
+  if not examples:
     return []
-  table = np.array([each._numbers(each._begin) for each in clients], np.int64)
   with tf.device(CPU):
-    numbers = tf.unstack(tf.constant(table))
-    return [_leaf(n, each.examples.tensors) for n, each in zip(numbers, clients, strict=True)]
-
-
-def _leaf(numbers: tf.Tensor, tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-  return tf.raw_ops.OptionalFromValue(components=[numbers, *tensors])
-
-
-@dataclasses.dataclass(frozen=True)
-class PackedBatches:
-  """The batches of one client by value: the numbers of its leaf, and its own examples."""
-
-  numbers: list[int]
-  arrays: list[np.ndarray]
-
-  def leaf(self) -> tf.Tensor:
-    """Returns the leaf."""
-    with tf.device(CPU):
-      numbers = tf.constant(np.array(self.numbers, np.int64))
-      return _leaf(numbers, [tf.constant(array) for array in self.arrays])
+    rows = tf.unstack(tf.constant(numbers))
+    return [
+      tf.raw_ops.OptionalFromValue(components=[row, *tensors])
+      for row, tensors in zip(rows, examples, strict=True)
+    ]

@@ -84,6 +84,7 @@ class ClientPass:
     self.shared = unique([*(n for n in inputs if not n.at_clients), *zeros, *captured])
     self.own = [node for node in inputs if node.at_clients]
     self.merge = Merge(level, aggregates) if aggregates else None
+    self._unchanged: list[int | None] = []  # known once a function is traced
     specs = [spec for spec in specs_of(aggregates) if spec.shape.is_fully_defined()]
     self.partial_bytes = sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
 
@@ -97,7 +98,7 @@ class ClientPass:
       leaves = iter(inputs)
       shared, own = read(self.shared, leaves), read(self.own, leaves)
       state, kept = self._client(shared, own, self._zero(shared))
-      return [*state, *kept]
+      return [*state, *self._changed(kept)]
 
     specs = [*specs_of(self.shared), *specs_of(self.own)]
     traced = functions.FlatFunction(f"client_{self._level}", run, specs)
@@ -135,7 +136,7 @@ class ClientPass:
         (start, start, *empty),
         (_INDEX, _INDEX, *([_LIST] * len(each) for each in empty)),
       )
-      return [*partials, *kept]
+      return [*partials, *self._changed(kept)]
 
     specs = [*shared_specs, tf.TensorSpec([None], tf.int32), *[_LIST] * len(own_specs)]
     traced = functions.FlatFunction(f"clients_{self._level}", run, specs)
@@ -143,8 +144,13 @@ class ClientPass:
 
   def _chunk_function(self, traced: functions.FlatFunction, looped: bool) -> ChunkFunction:
     partial = tuple(spec.dtype for spec in specs_of(self.aggregates))
-    kept = tuple(spec.dtype for spec in specs_of(self.kept))
-    return ChunkFunction(traced, Layout(looped, partial, kept), len(specs_of(self.shared)))
+    kept = tuple(spec.dtype for spec in self._changed(specs_of(self.kept)))
+    layout, num_shared = Layout(looped, partial, kept), len(specs_of(self.shared))
+    return ChunkFunction(traced, layout, num_shared, tuple(self._unchanged))
+
+  def _changed(self, kept: list[Any]) -> list[Any]:
+    """Returns those of the leaves to keep that a client does not just pass on."""
+    return [leaf for leaf, own in zip(kept, self._unchanged, strict=True) if own is None]
 
   def _zero(self, shared: dict[Node, types.Value]) -> list[tf.Tensor]:
     """Returns the leaves of the aggregates' initial states."""
@@ -162,7 +168,17 @@ class ClientPass:
       for a in self.aggregates
     }
     kept = [leaf for node in self.kept for leaf in types.flatten(values[node])]
+    inputs = [leaf for node in self.own for leaf in types.flatten(own[node])]
+    places = {id(tensor): place for place, tensor in enumerate(inputs)}
+    self._unchanged = [places.get(id(_origin(leaf))) for leaf in kept]
     return types.flatten(tuple(states.values())), kept
+
+
+def _origin(tensor: tf.Tensor) -> tf.Tensor:
+  """Returns the tensor that `tensor` is a copy of, or `tensor` itself."""
+  while tensor.op.type == "Identity":
+    (tensor,) = tensor.op.inputs
+  return tensor
 
 
 def _constants(aggregates: Sequence[Aggregate]) -> list[Node]:

@@ -208,7 +208,7 @@ class _Run:
       kept[work.blocks[block].start : work.blocks[block].stop] = result.kept
       if total:
         total.add(block, result.partial)
-    leaves = [iter(parts) for parts in kept]
+    leaves = [iter(work.function.kept(*each)) for each in zip(work.clients, kept, strict=True)]
     for node in client_pass.kept:
       self._clients[node] = [_take(parts, node) for parts in leaves]
     if total:

@@ -43,11 +43,11 @@ class PassWork:
   sizes: Sequence[float]
   partial_bytes: int
 
-  def schedule(self, slots: int, places: int = 1) -> Schedule:
-    """Returns the schedule for an executor that runs `slots` chunks at a time."""
+  def schedule(self, slots: int, places: int = 1, smallest: float = 0.0) -> Schedule:
+    """Returns the schedule for an executor that runs `slots` chunks at a time; see `Schedule`."""
     window = max(2 * slots, _WAITING_BYTES // max(self.partial_bytes, 1))
     work = [sum(self.sizes[i] for i in block) for block in self.blocks]
-    return Schedule(work, [len(block) for block in self.blocks], slots, window, places)
+    return Schedule(work, [len(block) for block in self.blocks], slots, window, places, smallest)
 
 
 class ClientExecutor(Protocol):
@@ -93,7 +93,7 @@ class ThreadExecutor:
     slots = min(self._slots * len(self.devices), len(work.blocks))
     chunks = _Chunks(work, slots, self._places)
     shared = work.function.used_shared(work.shared)
-    copies = [[_to_device(tensor, device) for tensor in shared] for device in self.devices[:slots]]
+    copies = [[to_device(tensor, device) for tensor in shared] for device in self.devices[:slots]]
     for slot in range(slots):
       place = slot % len(self.devices)
       self._pool.submit(chunks.run_all, place, self.devices[place], copies[place])
@@ -190,7 +190,7 @@ def _kind(device: str) -> str:
   return kind
 
 
-def _to_device(tensor: tf.Tensor, device: str) -> tf.Tensor:
+def to_device(tensor: tf.Tensor, device: str) -> tf.Tensor:
   """Copies a tensor to a device, unless it is there."""
   if tensor.dtype == tf.variant or tensor.device == device:
     return tensor
@@ -199,4 +199,4 @@ def _to_device(tensor: tf.Tensor, device: str) -> tf.Tensor:
 
 
 def _to_host(tensor: tf.Tensor) -> tf.Tensor:
-  return tensor if tensor.dtype == tf.variant else _to_device(tensor, HOST)
+  return tensor if tensor.dtype == tf.variant else to_device(tensor, HOST)

@@ -121,6 +121,14 @@ class DataLeaf:
     """
     if self.signature is None:
       return self.dataset()._variant_tensor
+    return client_batches.leaves([self.batches()])[0]
+
+  def batches(self) -> ClientBatches:
+    """Returns the batches that the client's graph reads by index.
+
+    Raises:
+      ValueError: The reference stands for other data than those of the source's first client.
+    """
     data = self.data.resolve() if isinstance(self.data, DataReference) else self.data
     found = data.rule.signature if isinstance(data, ClientBatches) else type(data).__name__
     if found != self.signature:
@@ -128,7 +136,7 @@ class DataLeaf:
         f"Expected ClientBatches of {self.signature} for all clients of a data source; found {found}: "
         "return the same kind of data for each client."
       )
-    return client_batches.leaves([data])[0]
+    return data
 
   def dataset(self) -> tf.data.Dataset:
     """Returns the data as a data set."""

@@ -40,6 +40,7 @@ STARTUP_SECONDS = 500
 # Also loopback; Ray would replace 127.0.0.1 by the address that other machines see.
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "node_ip_address": "127.0.0.2"}
 FEDAVG = algorithms.fedavg(client_learning_rate=0.1)
+MIME = algorithms.mime(client_learning_rate=0.1)
 SCAFFOLD = algorithms.scaffold(client_learning_rate=0.1, num_clients=8)
 
 
@@ -201,6 +202,49 @@ def test_bytes_do_not_grow_with_the_data_nor_functions_with_the_rounds(on_ray, c
   assert abs(few.clients - many.clients) < 4 * 8  # the digits of the number of examples
   on_ray(_run, SCAFFOLD, lambda i, t: _by_reference(10_000)(i, t).resolve(), 4, rounds=1)
   assert context.last_round_bytes.clients > 4 * 10_000 * 16  # by value, bytes grow with the data
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", [FEDAVG, SCAFFOLD, MIME], ids=["fedavg", "scaffold", "mime"])
+def test_same_bits_with_several_clients_in_a_block(on_ray, algorithm):
+  data = _by_reference(10, batches=True)
+  _assert_same_bits(_run(algorithm, data, 150), on_ray(_run, algorithm, data, 150))
+
+
+@pytest.mark.slow
+def test_the_head_receives_as_much_from_a_large_cohort_as_from_a_small_one(on_ray, context):
+  received = []
+  for clients in (100, 1000):
+    on_ray(_run, FEDAVG, _by_reference(10, batches=True), clients, rounds=1)
+    received.append(context.last_round_bytes.results)
+  assert max(received) < 1.3 * min(received)
+
+
+@pytest.mark.slow
+def test_examples_by_value_are_sent_once(on_ray, context):
+  examples = [_by_reference(1000, batches=True)(i, 0).resolve() for i in range(4)]
+  shipped = []
+
+  def run():
+    for algorithm in (FEDAVG, MIME):
+      _run(algorithm, lambda i, t: examples[i], 4, rounds=2)
+      shipped.append(context.last_round_bytes)
+
+  on_ray(run)
+  assert all(each.examples == 0 and each.clients < 20_000 for each in shipped)
+  expected = _run(MIME, lambda i, t: examples[i], 4, rounds=2)
+  _assert_same_bits(expected, on_ray(_run, MIME, lambda i, t: examples[i], 4, rounds=2))
+
+
+@pytest.mark.slow
+def test_a_client_whose_data_cannot_be_read_is_named(on_ray):
+  def data(i, t):
+    return DataReference(source(LOADER, examples=10), "missing" if i == 70 else str(i), (t, i), 3)
+
+  with pytest.raises(
+    RuntimeError, match=r"client 70 of the cohort failed before.*no file for this"
+  ):
+    on_ray(_run, FEDAVG, data, 80)
 
 
 @pytest.mark.slow

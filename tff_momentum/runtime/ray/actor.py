@@ -1,10 +1,11 @@
 """The part of the Ray runtime that runs on the cluster's nodes: one actor per device."""
 
 import dataclasses
+import itertools
 import os
-import pickle
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,27 +15,30 @@ from tensorflow.core.framework import function_pb2
 from tensorflow.python.eager import context as eager_context
 
 from tff_momentum.runtime import chunks, compat, devices, errors, functions
-from tff_momentum.runtime.ray import wire
+from tff_momentum.runtime.executors import to_device
+from tff_momentum.runtime.ray import client_data, wire
 
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-  """An error of a client's TensorFlow code; TensorFlow's own exceptions cannot be pickled faithfully.
+  """An error of a client; TensorFlow's own exceptions cannot be pickled faithfully.
 
   Attributes:
-    code: TensorFlow's code of the error.
     message: The message.
-    client: The client's place in its block; None if it is unknown.
+    client: The client's place in its chunk; None if it is unknown.
+    code: TensorFlow's code of the error; None if it occurred before the client's TensorFlow code ran.
   """
 
-  code: int
   message: str
   client: int | None
+  code: int | None
 
-  def error(self) -> tf.errors.OpError:
-    """Returns the exception that the actor caught."""
+  def error(self, client: str) -> Exception:
+    """Returns the exception that the actor caught, with the name of the client in its message."""
+    if self.code is None:
+      return RuntimeError(f"{client} failed before its TensorFlow code ran: {self.message}")
     kind = tf.compat.v1.errors.exception_type_from_error_code(self.code)
-    return kind(None, None, self.message)
+    return errors.name_client(kind(None, None, self.message), client)
 
 
 def _search_python_path_first() -> None:
@@ -44,7 +48,7 @@ def _search_python_path_first() -> None:
 
 
 class ClientActor:
-  """Runs one block of clients after the other, on one device.
+  """Runs one chunk of clients after the other, on one device.
 
   An actor fetches functions and the shared values of a pass when it first needs them. It keeps functions for
   its lifetime, and shared values until it needs those of another pass.
@@ -53,9 +57,10 @@ class ClientActor:
   def __init__(self) -> None:
     _search_python_path_first()
     compat.stop_eager_tensor_leak()
-    devices.prefer_one_thread()
+    devices.configure_threads(intra_op=1, inter_op=2)  # an actor takes one CPU
     self._device = devices.find_devices("auto")[0]
     self._functions: dict[str, tuple[str, int, chunks.Layout]] = {}
+    self._examples = client_data.KeptExamples()
     self._shared_id = ""
     self._shared: list[tf.Tensor] = []
 
@@ -69,27 +74,32 @@ class ClientActor:
     key: str,
     function: list[ray.ObjectRef],
     shared: list[ray.ObjectRef],
-    block: list[list[Any]],
-  ) -> tuple[list[Any], list[list[Any]]] | Failure:
-    """Runs a function for the clients of one block.
+    chunk: wire.Message,
+    examples: list[ray.ObjectRef],
+  ) -> wire.Message | Failure:
+    """Runs a function for the clients of one or more blocks.
 
     Args:
       key: The hash of the function.
       function: A list with the reference to the function. Ray would resolve a reference outside of a list.
       shared: A list with the reference to the shared values.
-      block: The own values of each client of the block, encoded.
+      chunk: The number of clients of each block, what this actor has to learn about the clients' examples,
+        and the own values of all clients.
+      examples: The references to examples that this actor does not have yet.
 
     Returns:
-      The encoded partial aggregates and the encoded values to keep of each client, or the error of the
-      clients' TensorFlow code.
+      The seconds that it took, the partial aggregates of each block and the values to keep of each client; or
+      the error of a client.
     """
+    start = time.perf_counter()
     name, num_outputs, layout = self._function(key, function[0])
-    values, own = self._shared_values(shared[0]), []
-    for client in block:
-      try:
-        own.append([wire.decode(item) for item in client])
-      except tf.errors.OpError as error:
-        return Failure(error.error_code, error.message, len(own))
+    values = self._shared_values(shared[0])
+    sizes, news, columns = wire.unpack(chunk)
+    self._examples.learn(news, examples)
+    try:
+      own = wire.rows_of([self._decode(column) for column in columns], sum(sizes))
+    except wire.RowError as error:
+      return _failure(error.__cause__, error.row)
 
     def call(inputs: list[tf.Tensor]) -> list[tf.Tensor]:
       return functions.execute(name, inputs, num_outputs, self._device)
@@ -97,18 +107,24 @@ class ClientActor:
     def run(parts: Sequence[Sequence[int]]) -> list[chunks.BlockResult]:
       return chunks.run_blocks(call, layout, values, [[own[i] for i in p] for p in parts])
 
-    positions = [range(len(block))]
+    ends = list(itertools.accumulate(sizes))
+    blocks = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
     try:
-      ((partial, kept),) = run(positions)
+      results = run(blocks)
     except tf.errors.OpError as error:
-      found, place = errors.failing_client(error, positions, run)
-      return Failure(found.error_code, found.message, place)
-    encoded = [[wire.encode(tensor) for tensor in tensors] for tensors in kept]
-    return [wire.encode(tensor) for tensor in partial], encoded
+      return _failure(*errors.failing_client(error, blocks, run))
+    partials = wire.encode_rows([result.partial for result in results])
+    kept = wire.encode_rows([client for result in results for client in result.kept])
+    return wire.pack((time.perf_counter() - start, partials, kept))
+
+  def _decode(self, column: Any) -> list[tf.Tensor]:
+    if isinstance(column, client_data.StoredBatches):
+      return self._examples.leaves(column)
+    return wire.decode_column(column, share=True)
 
   def _function(self, key: str, reference: ray.ObjectRef) -> tuple[str, int, chunks.Layout]:
     if key not in self._functions:
-      (name, num_outputs, definitions), layout = pickle.loads(ray.get(reference))
+      (name, num_outputs, definitions), layout = wire.unpack(ray.get(reference))
       context = eager_context.context()
       context.ensure_initialized()
       for serialized in definitions:
@@ -120,7 +136,13 @@ class ClientActor:
 
   def _shared_values(self, reference: ray.ObjectRef) -> list[tf.Tensor]:
     if self._shared_id != reference.hex():
-      with tf.device(self._device):
-        self._shared = [tf.identity(wire.decode(item)) for item in ray.get(reference)]
+      encoded = wire.unpack(ray.get(reference))
+      self._shared = [to_device(wire.decode(item, share=True), self._device) for item in encoded]
       self._shared_id = reference.hex()
     return self._shared
+
+
+def _failure(error: BaseException | None, client: int | None) -> Failure:
+  if isinstance(error, tf.errors.OpError):
+    return Failure(error.message, client, error.error_code)
+  return Failure(f"{type(error).__name__}: {error}", client, None)

@@ -1,12 +1,10 @@
 """The Ray runtime: the head runs the server's part of a computation, actors on the cluster run its clients.
 
-A task runs one block of clients and returns its partial aggregates. The head merges them in order, exactly as
-in process, so results do not depend on which actor ran which block.
+A task runs one or more blocks of clients and returns their partial aggregates. The head merges them in order,
+exactly as in process, so results do not depend on which actor ran which block.
 """
 
-import collections
 import hashlib
-import pickle
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
@@ -18,16 +16,15 @@ from absl import logging
 
 from tff_momentum.runtime import errors
 from tff_momentum.runtime.chunks import BlockResult, ChunkFunction
+from tff_momentum.runtime.client_batches import ClientBatches
 from tff_momentum.runtime.context import InProcessContext
 from tff_momentum.runtime.executors import PassWork
-from tff_momentum.runtime.ray import cluster, pool, wire
+from tff_momentum.runtime.ray import client_data, cluster, pool, wire
 from tff_momentum.runtime.ray.actor import Failure
+from tff_momentum.runtime.ray.queues import Queues
+from tff_momentum.runtime.references import DataLeaf
 from tff_momentum.runtime.rewrite.options import CompileMode
 
-# While an actor trains one block, the values of the next one are already on their way.
-_BLOCKS_QUEUED = 2
-# How many blocks per actor may be ahead of the merge; bounds the head's memory.
-_LOOK_AHEAD = 8
 # A block that ends this many actors one after the other, by its need for memory perhaps, ends the run.
 _MAX_LOSSES = 3
 
@@ -44,6 +41,8 @@ class RayExecutor:
     self.connection = connection
     self.actors = actors
     self.shipped = wire.ShippedBytes()
+    self._examples = client_data.SentExamples()
+    self._paces: weakref.WeakKeyDictionary[ChunkFunction, _Pace] = weakref.WeakKeyDictionary()
     self._functions: weakref.WeakKeyDictionary[ChunkFunction, tuple[str, ray.ObjectRef]] = (
       weakref.WeakKeyDictionary()
     )
@@ -53,28 +52,23 @@ class RayExecutor:
     if not work.blocks:
       return
     label = errors.current_label()
-    key, function_reference = self._put_function(work.function)
-    message = [wire.encode(tensor) for tensor in work.function.used_shared(work.shared)]
-    self.shipped.shared += wire.count_bytes(message)
-    fixed = (key, [function_reference], [ray.put(message)])
-    cohort = _Cohort(work.blocks)
-    for index in range(len(work.blocks)):
-      while index not in cohort.done:
-        self.actors.refresh()
-        for block, actor in cohort.assign(index, self.actors.ready):
-          own = [
-            [wire.encode(leaf) for leaf in work.function.used_own(work.clients[i])]
-            for i in work.blocks[block]
-          ]
-          self.shipped.clients += sum(map(wire.count_bytes, own))
-          cohort.running[actor.run.remote(*fixed, own)] = (block, actor)
-        awaited = [*cohort.running, *self.actors.starting]
-        ready, _ = ray.wait(awaited, num_returns=1, timeout=self.actors.seconds_to_look)
-        if ready and ready[0] in cohort.running:
-          self._collect(ready[0], cohort, label)
-      partial, kept = cohort.done.pop(index)
-      decoded = [[wire.decode(item) for item in client] for client in kept]
-      yield index, BlockResult([wire.decode(item) for item in partial], decoded)
+    key, function = self._put_function(work.function)
+    shared = wire.pack([wire.encode(leaf) for leaf in work.function.used_shared(work.shared)])
+    self.shipped.shared += shared.size
+    fixed = (key, [function], [ray.put(shared)])
+    pace = self._paces.setdefault(work.function, _Pace())
+    queues = Queues(work, len(self.actors.ready), pace.seconds)
+    while not queues.is_done:
+      self.actors.refresh()
+      for actor, chunk in queues.assign(self.actors.ready):
+        message, examples = self._message(work, chunk, actor)
+        queues.sent(actor, chunk, actor.run.remote(*fixed, message, examples))
+      awaited = [*queues.running, *self.actors.starting]
+      ready, _ = ray.wait(awaited, num_returns=1, timeout=self.actors.seconds_to_look)
+      if ready and ready[0] in queues.running:
+        for block, result in self._collect(ready[0], work, queues, label):
+          yield block, result
+          queues.merged(block)
 
   def close(self) -> None:
     """Ends the actors and the connection; the end of this process does the same."""
@@ -84,94 +78,111 @@ class RayExecutor:
   def _put_function(self, function: ChunkFunction) -> tuple[str, ray.ObjectRef]:
     """Puts a function into Ray's object store, once; returns its hash and its reference."""
     if function not in self._functions:
-      content = pickle.dumps((function.function.definitions(), function.layout))
-      self.shipped.functions += len(content)
-      self._functions[function] = (hashlib.sha256(content).hexdigest(), ray.put(content))
+      message = wire.pack((function.function.definitions(), function.layout))
+      self.shipped.functions += message.size
+      key = hashlib.sha256(message.content).hexdigest()
+      self._functions[function] = (key, ray.put(message))
     return self._functions[function]
 
-  def _collect(self, ready: ray.ObjectRef, cohort: "_Cohort", label: errors.ClientLabel) -> None:
-    """Stores a finished block's result, or gives up an actor that was lost."""
-    block, actor = cohort.running[ready]
-    clients = cohort.blocks[block]
+  def _message(
+    self, work: PassWork, chunk: list[int], actor: Any
+  ) -> tuple[wire.Message, list[ray.ObjectRef]]:
+    """Returns what an actor needs to run the blocks of a chunk, and the references to new examples."""
+    clients = [work.clients[i] for block in chunk for i in work.blocks[block]]
+    own = [work.function.used_own(client) for client in clients]
+    columns = [self._encode(column) for column in zip(*own, strict=True)]
+    stored = [column for column in columns if isinstance(column, client_data.StoredBatches)]
+    news, references = self._examples.news(actor, stored)
+    message = wire.pack(([len(work.blocks[block]) for block in chunk], news, columns))
+    self.shipped.clients += message.size
+    return message, references
+
+  def _encode(self, leaves: Sequence[Any]) -> Any:
+    """Encodes the same leaf of all clients of a chunk."""
+    by_index = isinstance(leaves[0], DataLeaf) and leaves[0].signature is not None
+    if by_index and any(isinstance(leaf.data, ClientBatches) for leaf in leaves):
+      stored = self._examples.store([leaf.batches() for leaf in leaves])
+      self.shipped.examples += self._examples.take_put_bytes()
+      return stored
+    return wire.encode_column(leaves)
+
+  def _collect(
+    self, ready: ray.ObjectRef, work: PassWork, queues: Queues, label: errors.ClientLabel
+  ) -> list[tuple[int, BlockResult]]:
+    """Returns the results of a finished chunk; none if its actor was lost."""
+    actor, chunk = queues.running[ready]
+    clients = [i for block in chunk for i in work.blocks[block]]
     try:
-      result = ray.get(ready)
+      answer = ray.get(ready)
     except ray.exceptions.RayTaskError as error:
-      raise RuntimeError(
-        f"{label(clients[0])} or a client of its block failed before its TensorFlow code ran: {error}"
-      ) from error
+      raise RuntimeError(f"The Ray actor of {_names(clients, label)} failed: {error}") from error
     except ray.exceptions.RayError as error:
-      self._give_up(actor, error, cohort, label)
-      return
-    del cohort.running[ready]
-    if isinstance(result, Failure):
-      name = "a client" if result.client is None else label(clients[result.client])
-      raise errors.name_client(result.error(), name)
-    partial, kept = result
-    self.shipped.results += wire.count_bytes(partial) + sum(map(wire.count_bytes, kept))
-    cohort.done[block] = result
+      self._give_up(actor, error, work, queues, label)
+      return []
+    chunk_work = queues.finished(ready)
+    if isinstance(answer, Failure):
+      raise answer.error("a client" if answer.client is None else label(clients[answer.client]))
+    self.shipped.results += answer.size
+    seconds, partials, kept = wire.unpack(answer)
+    self._paces[work.function].add(chunk_work, seconds)
+    rows = iter(wire.decode_rows(kept, len(clients)))
+    merged = wire.decode_rows(partials, len(chunk), share=True)
+    return [
+      (block, BlockResult(partial, [next(rows) for _ in work.blocks[block]]))
+      for block, partial in zip(chunk, merged, strict=True)
+    ]
 
   def _give_up(
     self,
     actor: Any,
     error: ray.exceptions.RayError,
-    cohort: "_Cohort",
+    work: PassWork,
+    queues: Queues,
     label: errors.ClientLabel,
   ) -> None:
-    """Lets the clients of a lost actor run again elsewhere."""
-    place = self.actors.lose(actor)
-    again = cohort.take_back(actor)
-    if cohort.losses[again[0]] == _MAX_LOSSES:
-      first = label(cohort.blocks[again[0]][0])
+    """Lets the blocks of a lost actor run again elsewhere."""
+    place, cause = self.actors.lose(actor), type(error).__name__
+    self._examples.lose(actor)
+    lost = queues.take_back(actor)
+    clients = [i for block in lost for i in work.blocks[block]]
+    if (block := queues.most_lost(_MAX_LOSSES)) is not None:
       raise RuntimeError(
-        f"Expected {first} to run in a Ray actor; found that {_MAX_LOSSES} actors ended while they "
-        f"ran it, the last in {place} ({type(error).__name__}). It may need more memory than a node has: "
-        "read the nodes' Ray logs."
+        f"Expected {_names(work.blocks[block], label)} to run in a Ray actor; "
+        f"found that {_MAX_LOSSES} actors ended while they ran them, the last in {place} ({cause}). They may "
+        "need more memory than a node has: read the nodes' Ray logs."
       ) from error
     logging.warning(
       "Lost the Ray actor in %s (%s): %d clients of this round run again elsewhere; %d actors remain.",
-      place, type(error).__name__, sum(len(cohort.blocks[block]) for block in again), len(self.actors.ready),
+      place, cause, len(clients), len(self.actors.ready),
     )  # fmt: skip
     if not self.actors.wait_for_one():
       raise RuntimeError(
-        f"Expected at least one Ray actor to run clients; found none left and no room for a new one: "
-        f"{self.actors.lost} were lost, the last in {place} ({type(error).__name__}). Read the nodes' Ray "
-        "logs, restart the cluster, and run the same command again to continue from the last checkpoint."
+        "Expected at least one Ray actor to run clients; found none left and no room for a new one: "
+        f"{self.actors.lost} were lost, the last in {place} ({cause}). Read the nodes' Ray logs, restart the "
+        "cluster, and run the same command again to continue from the last checkpoint."
       ) from error
 
 
-class _Cohort:
-  """The blocks of a pass that wait, run, and are done."""
+class _Pace:
+  """How long an actor takes for a unit of work of a function; the last chunks count most."""
 
-  def __init__(self, blocks: Sequence[range]):
-    self.blocks = blocks
-    self._waiting = collections.deque(range(len(blocks)))
-    self.running: dict[ray.ObjectRef, tuple[int, Any]] = {}
-    self.done: dict[int, tuple[list[Any], list[list[Any]]]] = {}
-    self.losses = [0] * len(blocks)
+  def __init__(self) -> None:
+    self._work = self._total = 0.0
 
-  def assign(self, first: int, actors: dict[Any, str]) -> list[tuple[int, Any]]:
-    """Assigns waiting blocks, in order, to the actors with the least work."""
-    load = dict.fromkeys(actors, 0)
-    for _, actor in self.running.values():
-      load[actor] += 1
-    assigned = []
-    while self._waiting and self._waiting[0] < first + _LOOK_AHEAD * len(actors):
-      actor = min(load, key=load.__getitem__)
-      if load[actor] == _BLOCKS_QUEUED:
-        break
-      load[actor] += 1
-      assigned.append((self._waiting.popleft(), actor))
-    return assigned
+  def add(self, work: float, seconds: float) -> None:
+    """Takes a measurement."""
+    self._work, self._total = 0.9 * self._work + work, 0.9 * self._total + seconds
 
-  def take_back(self, actor: Any) -> list[int]:
-    """Puts the blocks of a lost actor back at the front of the queue; returns them, the first one first."""
-    lost = {ref: block for ref, (block, at) in self.running.items() if at == actor}
-    for ref in lost:
-      del self.running[ref]
-    blocks = list(lost.values())
-    self.losses[blocks[0]] += 1
-    self._waiting.extendleft(reversed(blocks))
-    return blocks
+  @property
+  def seconds(self) -> float | None:
+    """The time for one unit of work; None if nothing was measured yet."""
+    return self._total / self._work if self._work else None
+
+
+def _names(clients: Sequence[int], label: errors.ClientLabel) -> str:
+  """Returns the names of clients with consecutive positions."""
+  first, last = label(clients[0]), label(clients[-1])
+  return first if len(clients) == 1 else f"the clients from {first} to {last}"
 
 
 class RayContext(InProcessContext):
