@@ -60,7 +60,7 @@ class Schedule:
       smallest: How much work a chunk should have at least, where calls are expensive; at most a third of the
         work of a slot.
     """
-    smallest = min(smallest, sum(work) / (3 * slots))
+    smallest = min(smallest, sum(work) / (3 * max(slots, 1)))
     self._work = work
     self._clients = clients
     self._slots = slots
