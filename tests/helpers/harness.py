@@ -103,6 +103,7 @@ def oracle_problem(**work) -> Problem:
     gradient=gradient,
     size=lambda b: len(b[1]),
     splits=tuple(int(np.prod(shape)) for shape in _SHAPES),
+    shapes=_SHAPES,
     **work,
   )
 

@@ -26,6 +26,8 @@ from tests.oracle.general_momentum import (
   fedtm,
   stages_from,
 )
+from tests.oracle.local_optimizers import diloco, fedadamw, fedlion, fedmuon
+from tests.oracle.newer import fedacg, fedexp, fedinit, fednova, scaffold_m
 from tests.oracle.problem import Problem, Trace, least_squares
 from tests.oracle.server_statistic import (
   fedadc,
@@ -48,6 +50,7 @@ from tests.oracle.server_step import (
   fedsgd,
   max_entropy_penalty,
 )
+from tests.oracle.sharpness import fedsam, fedspeed, mofedsam
 from tests.oracle.stateful import adabest, feddyn, fedhbm, local_ghbm, scaffold
 
 __all__ = [
@@ -103,4 +106,16 @@ ORACLES: dict[str, Callable[..., Trace]] = {
   "fedglomo": fedglomo,
   "autofedgm": autofedgm,
   "autofedavg": autofedavg,
+  "fedacg": fedacg,
+  "fednova": fednova,
+  "fedexp": fedexp,
+  "fedsam": fedsam,
+  "mofedsam": mofedsam,
+  "fedlion": fedlion,
+  "fedadamw": fedadamw,
+  "fedmuon": fedmuon,
+  "scaffold_m": scaffold_m,
+  "fedinit": fedinit,
+  "fedspeed": fedspeed,
+  "diloco": diloco,
 }

@@ -26,6 +26,7 @@ class Problem(NamedTuple):
   epochs: int = 1  # local passes per round ...
   steps: int | None = None  # ... or a fixed number of steps, cycling through the batches
   weight_decay: float = 0.0
+  shapes: tuple[tuple[int, ...], ...] = ()  # of the model's tensors; vectors of `splits` if empty
 
 
 class Trace(NamedTuple):

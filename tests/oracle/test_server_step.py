@@ -187,7 +187,7 @@ def test_max_entropy_penalty_and_its_gradient():
 
 
 def test_the_weighting_defaults_are_the_papers():
-  by_examples = {"ghbm", "local_ghbm", "fedhbm"}
+  by_examples = {"ghbm", "local_ghbm", "fedhbm", "fednova"}
   for name, oracle in ORACLES.items():
     default = inspect.signature(oracle).parameters.get("client_weighting")
     if default is not None:
@@ -206,6 +206,13 @@ HYPERPARAMETERS = {
   "feddyn": {**LR, "alpha": 0.5},
   "adabest": {**LR, "mu": 0.1, "beta": 0.5},
   "fedglomo": {**LR, "beta": 0.5},
+  "fedacg": {**LR, "beta": 0.5, "mu": 0.1},
+  "scaffold_m": {**LR, "alpha": 0.3},
+  "fedsam": {**LR, "rho": 0.1},
+  "mofedsam": {**LR, "rho": 0.1, "alpha": 0.3},
+  "fedspeed": {**LR, "rho": 0.1, "alpha": 0.5},
+  "fedinit": {**LR, "beta": 0.1},
+  **dict.fromkeys(("fednova", "fedexp", "fedlion", "diloco", "fedadamw", "fedmuon"), LR),
 }
 
 
