@@ -8,41 +8,12 @@
     2020
 """
 
-import dataclasses
 import textwrap
 
+from tff_momentum.cited_papers import DATA_AND_MODELS, OPTIMIZATION, Paper, arxiv
 from tff_momentum.registry import ALGORITHMS
 
 WIDTH = 110
-
-
-@dataclasses.dataclass(frozen=True)
-class Paper:
-  """One publication.
-
-  Attributes:
-    authors: all of them, in the paper's order.
-    title: as printed.
-    venue: the conference or journal, or "arXiv" for a preprint.
-    year: of that venue.
-    link: arXiv or DOI; empty where the work has neither.
-    note: anything a reader needs in order to find the passages that the library cites.
-  """
-
-  authors: str
-  title: str
-  venue: str
-  year: int
-  link: str
-  note: str = ""
-
-
-def _arxiv(number: str) -> str:
-  return f"https://arxiv.org/abs/{number}"
-
-
-def _doi(number: str) -> str:
-  return f"https://doi.org/{number}"
 
 
 REPRODUCED: dict[str, Paper] = {
@@ -51,7 +22,7 @@ REPRODUCED: dict[str, Paper] = {
     "Communication-Efficient Heterogeneous Federated Learning with Generalized Heavy-Ball Momentum",
     "arXiv",
     2023,
-    _arxiv("2311.18578"),
+    arxiv("2311.18578"),
     "Numbers of sections, equations and tables are those of the early preprint by these three authors; "
     "the later versions, with Sai Praneeth Karimireddy (TMLR 2025), number them differently.",
   ),
@@ -60,7 +31,7 @@ REPRODUCED: dict[str, Paper] = {
     "Accelerating Federated Learning with a Global Biased Optimiser",
     "IEEE Transactions on Computers",
     2022,
-    _arxiv("2108.09134"),
+    arxiv("2108.09134"),
     "DOI 10.1109/TC.2022.3212631.",
   ),
   "FedGLOMO": Paper(
@@ -68,14 +39,14 @@ REPRODUCED: dict[str, Paper] = {
     "Faster Non-Convex Federated Learning via Global and Local Momentum",
     "UAI",
     2022,
-    _arxiv("2012.04061"),
+    arxiv("2012.04061"),
   ),
   "FedGM": Paper(
     "Jianhui Sun, Xidong Wu, Heng Huang, Aidong Zhang",
     "On the Role of Server Momentum in Federated Learning",
     "AAAI",
     2024,
-    _arxiv("2312.12670"),
+    arxiv("2312.12670"),
   ),
   "SCAFFOLD": Paper(
     "Sai Praneeth Karimireddy, Satyen Kale, Mehryar Mohri, Sashank J. Reddi, Sebastian U. Stich, "
@@ -83,7 +54,7 @@ REPRODUCED: dict[str, Paper] = {
     "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning",
     "ICML",
     2020,
-    _arxiv("1910.06378"),
+    arxiv("1910.06378"),
   ),
   "Mime": Paper(
     "Sai Praneeth Karimireddy, Martin Jaggi, Satyen Kale, Mehryar Mohri, Sashank J. Reddi, "
@@ -91,7 +62,7 @@ REPRODUCED: dict[str, Paper] = {
     "Mime: Mimicking Centralized Stochastic Algorithms in Federated Learning",
     "arXiv",
     2020,
-    _arxiv("2008.03606"),
+    arxiv("2008.03606"),
     'Published at NeurIPS 2021 as "Breaking the centralized barrier for cross-device federated learning".',
   ),
   "Karimireddy's slides": Paper(
@@ -111,7 +82,7 @@ ALGORITHM_PAPERS: dict[str, Paper] = {
     "Communication-Efficient Learning of Deep Networks from Decentralized Data",
     "AISTATS",
     2017,
-    _arxiv("1602.05629"),
+    arxiv("1602.05629"),
     "The paper introduces FedAvg and FedSGD.",
   ),
   "FedProx": Paper(
@@ -119,21 +90,21 @@ ALGORITHM_PAPERS: dict[str, Paper] = {
     "Federated Optimization in Heterogeneous Networks",
     "MLSys",
     2020,
-    _arxiv("1812.06127"),
+    arxiv("1812.06127"),
   ),
   "FedMAX": Paper(
     "Wei Chen, Kartikeya Bhardwaj, Radu Marculescu",
     "FedMAX: Mitigating Activation Divergence for Accurate and Communication-Efficient Federated Learning",
     "ECML PKDD",
     2020,
-    _arxiv("2004.03657"),
+    arxiv("2004.03657"),
   ),
   "Hsu et al. 2019": Paper(
     "Tzu-Ming Harry Hsu, Hang Qi, Matthew Brown",
     "Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification",
     "arXiv",
     2019,
-    _arxiv("1909.06335"),
+    arxiv("1909.06335"),
     "The paper introduces FedAvgM and the Dirichlet split of labels.",
   ),
   "Reddi et al. 2021": Paper(
@@ -142,7 +113,7 @@ ALGORITHM_PAPERS: dict[str, Paper] = {
     "Adaptive Federated Optimization",
     "ICLR",
     2021,
-    _arxiv("2003.00295"),
+    arxiv("2003.00295"),
     "The paper introduces FedAdagrad, FedAdam and FedYogi.",
   ),
   "MFL": Paper(
@@ -150,29 +121,29 @@ ALGORITHM_PAPERS: dict[str, Paper] = {
     "Accelerating Federated Learning via Momentum Gradient Descent",
     "IEEE Transactions on Parallel and Distributed Systems",
     2020,
-    _arxiv("1910.03197"),
+    arxiv("1910.03197"),
   ),
   "FedCM": Paper(
     "Jing Xu, Sen Wang, Liwei Wang, Andrew Chi-Chih Yao",
     "FedCM: Federated Learning with Client-level Momentum",
     "arXiv",
     2021,
-    _arxiv("2106.10874"),
+    arxiv("2106.10874"),
   ),
   "Cheng et al. 2024": Paper(
     "Ziheng Cheng, Xinmeng Huang, Pengfei Wu, Kun Yuan",
     "Momentum Benefits Non-IID Federated Learning Simply and Provably",
     "ICLR",
     2024,
-    _arxiv("2306.16504"),
-    "Its FedAvg-M is FedCM.",
+    arxiv("2306.16504"),
+    "Its FedAvg-M is FedCM. It introduces SCAFFOLD-M.",
   ),
   "FedADC": Paper(
     "Emre Ozfatura, Kerem Ozfatura, Deniz Gündüz",
     "FedADC: Accelerated Federated Learning with Drift Control",
     "ISIT",
     2021,
-    _arxiv("2012.09102"),
+    arxiv("2012.09102"),
   ),
   "FedDyn": Paper(
     "Durmus Alp Emre Acar, Yue Zhao, Ramon Matas Navarro, Matthew Mattina, Paul N. Whatmough, "
@@ -180,28 +151,88 @@ ALGORITHM_PAPERS: dict[str, Paper] = {
     "Federated Learning Based on Dynamic Regularization",
     "ICLR",
     2021,
-    _arxiv("2111.04263"),
+    arxiv("2111.04263"),
   ),
   "AdaBest": Paper(
     "Farshid Varno, Marzie Saghayi, Laya Rafiee Sevyeri, Sharut Gupta, Stan Matwin, Mohammad Havaei",
     "AdaBest: Minimizing Client Drift in Federated Learning via Adaptive Bias Estimation",
     "ECCV",
     2022,
-    _arxiv("2204.13170"),
+    arxiv("2204.13170"),
   ),
   "FedPAQ": Paper(
     "Amirhossein Reisizadeh, Aryan Mokhtari, Hamed Hassani, Ali Jadbabaie, Ramtin Pedarsani",
     "FedPAQ: A Communication-Efficient Federated Learning Method with Periodic Averaging and Quantization",
     "AISTATS",
     2020,
-    _arxiv("1909.13014"),
+    arxiv("1909.13014"),
   ),
   "FedCOMGATE": Paper(
     "Farzin Haddadpour, Mohammad Mahdi Kamani, Aryan Mokhtari, Mehrdad Mahdavi",
     "Federated Learning with Compression: Unified Analysis and Sharp Guarantees",
     "AISTATS",
     2021,
-    _arxiv("2007.01154"),
+    arxiv("2007.01154"),
+  ),
+  "FedACG": Paper(
+    "Geeho Kim, Jinkyu Kim, Bohyung Han",
+    "Communication-Efficient Federated Learning with Accelerated Client Gradient",
+    "CVPR",
+    2024,
+    arxiv("2201.03172"),
+  ),
+  "FedNova": Paper(
+    "Jianyu Wang, Qinghua Liu, Hao Liang, Gauri Joshi, H. Vincent Poor",
+    "Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization",
+    "NeurIPS",
+    2020,
+    arxiv("2007.07481"),
+  ),
+  "Qu et al. 2022": Paper(
+    "Zhe Qu, Xingyu Li, Rui Duan, Yao Liu, Bo Tang, Zhuo Lu",
+    "Generalized Federated Learning via Sharpness Aware Minimization",
+    "ICML",
+    2022,
+    arxiv("2206.02618"),
+    "The paper introduces FedSAM and MoFedSAM.",
+  ),
+  "Caldarola et al. 2022": Paper(
+    "Debora Caldarola, Barbara Caputo, Marco Ciccone",
+    "Improving Generalization in Federated Learning by Seeking Flat Minima",
+    "ECCV",
+    2022,
+    arxiv("2203.11834"),
+    "The paper introduces FedSAM independently.",
+  ),
+  "FedSpeed": Paper(
+    "Yan Sun, Li Shen, Tiansheng Huang, Liang Ding, Dacheng Tao",
+    "FedSpeed: Larger Local Interval, Less Communication Round, and Higher Generalization Accuracy",
+    "ICLR",
+    2023,
+    arxiv("2302.10429"),
+  ),
+  "FedLion": Paper(
+    "Zhiwei Tang, Tsung-Hui Chang",
+    "FedLion: Faster Adaptive Federated Optimization with Fewer Communication",
+    "ICASSP",
+    2024,
+    arxiv("2402.09941"),
+  ),
+  "FedAdamW": Paper(
+    "Junkang Liu, Fanhua Shang, Hongying Liu, Yuxuan Tian, Yuanyuan Liu, Jin Liu, Kewen Zhu, Zhouchen Lin",
+    "FedAdamW: A Communication-Efficient Optimizer with Convergence and Generalization Guarantees for "
+    "Federated Large Models",
+    "AAAI",
+    2026,
+    arxiv("2510.27486"),
+  ),
+  "FedMuon": Paper(
+    "Junkang Liu, Fanhua Shang, Junchao Zhou, Hongying Liu, Yuanyuan Liu, Jin Liu",
+    "FedMuon: Accelerating Federated Learning with Matrix Orthogonalization",
+    "arXiv",
+    2025,
+    arxiv("2510.27403"),
+    "Another method of this name (arXiv 2509.26337) is not in the library.",
   ),
   "DiLoCo": Paper(
     "Arthur Douillard, Qixuan Feng, Andrei A. Rusu, Rachita Chhaparia, Yani Donchev, Adhiguna Kuncoro, "
@@ -209,120 +240,8 @@ ALGORITHM_PAPERS: dict[str, Paper] = {
     "DiLoCo: Distributed Low-Communication Training of Language Models",
     "arXiv",
     2023,
-    _arxiv("2311.08105"),
+    arxiv("2311.08105"),
     "Its outer step is FedNAG's server step.",
-  ),
-}
-
-OPTIMIZATION: dict[str, Paper] = {
-  "QHM": Paper(
-    "Jerry Ma, Denis Yarats",
-    "Quasi-hyperbolic momentum and Adam for deep learning",
-    "ICLR",
-    2019,
-    _arxiv("1810.06801"),
-    "FedGM is QHM at the server; the maps of `fedsnv`, `fedpid`, `fedasgd` and `fedtm` come from it.",
-  ),
-  "Lessard et al. 2016": Paper(
-    "Laurent Lessard, Benjamin Recht, Andrew Packard",
-    "Analysis and Design of Optimization Algorithms via Integral Quadratic Constraints",
-    "SIAM Journal on Optimization",
-    2016,
-    _arxiv("1408.3595"),
-    "`fedsnv`.",
-  ),
-  "An et al. 2018": Paper(
-    "Wangpeng An, Haoqian Wang, Qingyun Sun, Jun Xu, Qionghai Dai, Lei Zhang",
-    "A PID Controller Approach for Stochastic Optimization of Deep Networks",
-    "CVPR",
-    2018,
-    _doi("10.1109/CVPR.2018.00889"),
-    "`fedpid`.",
-  ),
-  "Kidambi et al. 2018": Paper(
-    "Rahul Kidambi, Praneeth Netrapalli, Prateek Jain, Sham M. Kakade",
-    "On the insufficiency of existing momentum schemes for Stochastic Optimization",
-    "ICLR",
-    2018,
-    _arxiv("1803.05591"),
-    "`fedasgd`.",
-  ),
-  "Van Scoy et al. 2018": Paper(
-    "Bryan Van Scoy, Randy A. Freeman, Kevin M. Lynch",
-    "The Fastest Known Globally Convergent First-Order Method for Minimizing Strongly Convex Functions",
-    "IEEE Control Systems Letters",
-    2018,
-    _doi("10.1109/LCSYS.2017.2722406"),
-    "`fedtm`.",
-  ),
-  "STORM": Paper(
-    "Ashok Cutkosky, Francesco Orabona",
-    "Momentum-Based Variance Reduction in Non-Convex SGD",
-    "NeurIPS",
-    2019,
-    _arxiv("1905.10018"),
-    "The rule `mvr` of `fedsgd` and `mime_mvr`.",
-  ),
-  "QSGD": Paper(
-    "Dan Alistarh, Demjan Grubic, Jerry Li, Ryota Tomioka, Milan Vojnovic",
-    "QSGD: Communication-Efficient SGD via Gradient Quantization and Encoding",
-    "NeurIPS",
-    2017,
-    _arxiv("1610.02132"),
-    "The quantiser of every compressed upload.",
-  ),
-  "Jamieson and Talwalkar 2016": Paper(
-    "Kevin Jamieson, Ameet Talwalkar",
-    "Non-stochastic Best Arm Identification and Hyperparameter Optimization",
-    "AISTATS",
-    2016,
-    _arxiv("1502.07943"),
-    "Successive halving in sweeps.",
-  ),
-}
-
-DATA_AND_MODELS: dict[str, Paper] = {
-  "LEAF": Paper(
-    "Sebastian Caldas, Sai Meher Karthik Duddu, Peter Wu, Tian Li, Jakub Konečný, H. Brendan McMahan, "
-    "Virginia Smith, Ameet Talwalkar",
-    "LEAF: A Benchmark for Federated Settings",
-    "arXiv",
-    2018,
-    _arxiv("1812.01097"),
-    "FEMNIST, Shakespeare and Sentiment140 by user.",
-  ),
-  "Hsu et al. 2020": Paper(
-    "Tzu-Ming Harry Hsu, Hang Qi, Matthew Brown",
-    "Federated Visual Classification with Real-World Data Distribution",
-    "ECCV",
-    2020,
-    _arxiv("2003.08082"),
-    "Landmarks and iNaturalist by user; the LeNet-like CNN.",
-  ),
-  "He et al. 2016": Paper(
-    "Kaiming He, Xiangyu Zhang, Shaoqing Ren, Jian Sun",
-    "Deep Residual Learning for Image Recognition",
-    "CVPR",
-    2016,
-    _arxiv("1512.03385"),
-    "ResNet-20.",
-  ),
-  "Sandler et al. 2018": Paper(
-    "Mark Sandler, Andrew Howard, Menglong Zhu, Andrey Zhmoginov, Liang-Chieh Chen",
-    "MobileNetV2: Inverted Residuals and Linear Bottlenecks",
-    "CVPR",
-    2018,
-    _arxiv("1801.04381"),
-  ),
-  "Dosovitskiy et al. 2021": Paper(
-    "Alexey Dosovitskiy, Lucas Beyer, Alexander Kolesnikov, Dirk Weissenborn, Xiaohua Zhai, "
-    "Thomas Unterthiner, Mostafa Dehghani, Matthias Minderer, Georg Heigold, Sylvain Gelly, Jakob Uszkoreit, "
-    "Neil Houlsby",
-    "An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale",
-    "ICLR",
-    2021,
-    _arxiv("2010.11929"),
-    "ViT-B/16.",
   ),
 }
 

@@ -11,7 +11,9 @@ SPELLED = {
   "adabest": "AdaBest", "local_ghbm": "LocalGHBM", "fedhbm": "FedHBM", "fedcomgate": "FedCOMGATE",
   "fedpaq": "FedPAQ", "fedpaq_lm": "FedPAQ-LM", "fedpaq_glm": "FedPAQ-GLM", "fedlomo": "FedLOMO",
   "fedglomo": "FedGLOMO", "autofedavg": "AutoFedAvg", "autofedgm": "AutoFedGM",
-  "autofedgm_staged": "AutoFedGM (staged)",
+  "autofedgm_staged": "AutoFedGM (staged)", "fedacg": "FedACG", "fednova": "FedNova", "fedsam": "FedSAM",
+  "mofedsam": "MoFedSAM", "fedlion": "FedLion", "fedadamw": "FedAdamW", "fedmuon": "FedMuon",
+  "scaffold_m": "SCAFFOLD-M", "fedspeed": "FedSpeed", "diloco": "DiLoCo",
 }  # fmt: skip
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.oracle import least_squares
 from tests.oracle import base_optimizers as base
+from tests.oracle import least_squares
 from tests.oracle.comparison import COHORTS, EVERYONE, LR, assert_differs, assert_same, curved, run
 from tests.oracle.local_optimizers import newton_schulz
 from tests.oracle.newer import extrapolation

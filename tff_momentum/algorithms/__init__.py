@@ -15,8 +15,11 @@ from tff_momentum import user_code
 from tff_momentum.algorithm import Algorithm
 from tff_momentum.algorithms.adabest import adabest
 from tff_momentum.algorithms.autofedgm import autofedavg, autofedgm, autofedgm_staged
+from tff_momentum.algorithms.diloco import diloco
+from tff_momentum.algorithms.fedacg import fedacg
 from tff_momentum.algorithms.fedadagrad import fedadagrad
 from tff_momentum.algorithms.fedadam import fedadam, fedrmsprop
+from tff_momentum.algorithms.fedadamw import fedadamw
 from tff_momentum.algorithms.fedadc import fedadc
 from tff_momentum.algorithms.fedasgd import fedasgd
 from tff_momentum.algorithms.fedavg import fedavg, fedprox
@@ -30,12 +33,17 @@ from tff_momentum.algorithms.fedglomo import fedglomo
 from tff_momentum.algorithms.fedgm import fedgm, fednag
 from tff_momentum.algorithms.fedgm_staged import fedgm_staged
 from tff_momentum.algorithms.fedhbm import fedhbm
+from tff_momentum.algorithms.fedlion import fedlion
 from tff_momentum.algorithms.fedlomo import fedlomo
 from tff_momentum.algorithms.fedmax import fedmax
+from tff_momentum.algorithms.fedmuon import fedmuon
+from tff_momentum.algorithms.fednova import fednova
 from tff_momentum.algorithms.fedpaq import fedpaq, fedpaq_glm, fedpaq_lm
 from tff_momentum.algorithms.fedpid import fedpid
+from tff_momentum.algorithms.fedsam import fedsam
 from tff_momentum.algorithms.fedsgd import fedsgd
 from tff_momentum.algorithms.fedsnv import fedsnv
+from tff_momentum.algorithms.fedspeed import fedspeed
 from tff_momentum.algorithms.fedtm import fedtm
 from tff_momentum.algorithms.fedyogi import fedyogi
 from tff_momentum.algorithms.ghbm import ghbm
@@ -44,16 +52,19 @@ from tff_momentum.algorithms.mfl import mfl
 from tff_momentum.algorithms.mime import mime
 from tff_momentum.algorithms.mime_mvr import mime_mvr
 from tff_momentum.algorithms.mimelite import mimelite, mimexlite
+from tff_momentum.algorithms.mofedsam import mofedsam
 from tff_momentum.algorithms.scaffold import scaffold
+from tff_momentum.algorithms.scaffold_m import scaffold_m
 from tff_momentum.registry import ALGORITHMS
 
 __all__ = [
-  "ALGORITHMS", "BUILDERS", "adabest", "autofedavg", "autofedgm", "autofedgm_staged", "build", "builder",
-  "fedadagrad", "fedadam", "fedadc", "fedasgd", "fedavg", "fedavg_glm", "fedavg_lm", "fedavgm",
-  "fedcm", "fedcomgate", "feddyn", "fedgbo", "fedglomo", "fedgm", "fedgm_staged", "fedhbm",
-  "fedlomo", "fedmax", "fednag", "fedpaq", "fedpaq_glm", "fedpaq_lm", "fedpid", "fedprox",
-  "fedrmsprop", "fedsgd", "fedsnv", "fedtm", "fedyogi", "ghbm", "local_ghbm", "mfl", "mime",
-  "mime_mvr", "mimelite", "mimexlite", "scaffold",
+  "ALGORITHMS", "BUILDERS", "adabest", "autofedavg", "autofedgm", "autofedgm_staged", "build",
+  "builder", "diloco", "fedacg", "fedadagrad", "fedadam", "fedadamw", "fedadc", "fedasgd",
+  "fedavg", "fedavg_glm", "fedavg_lm", "fedavgm", "fedcm", "fedcomgate", "feddyn", "fedgbo",
+  "fedglomo", "fedgm", "fedgm_staged", "fedhbm", "fedlion", "fedlomo", "fedmax", "fedmuon",
+  "fednag", "fednova", "fedpaq", "fedpaq_glm", "fedpaq_lm", "fedpid", "fedprox", "fedrmsprop",
+  "fedsam", "fedsgd", "fedsnv", "fedspeed", "fedtm", "fedyogi", "ghbm", "local_ghbm", "mfl",
+  "mime", "mime_mvr", "mimelite", "mimexlite", "mofedsam", "scaffold", "scaffold_m",
 ]  # fmt: skip
 
 BUILDERS: dict[str, Callable[..., Algorithm]] = {
@@ -98,6 +109,16 @@ BUILDERS: dict[str, Callable[..., Algorithm]] = {
   "autofedavg": autofedavg,
   "autofedgm": autofedgm,
   "autofedgm_staged": autofedgm_staged,
+  "fedacg": fedacg,
+  "fednova": fednova,
+  "fedsam": fedsam,
+  "mofedsam": mofedsam,
+  "fedlion": fedlion,
+  "fedadamw": fedadamw,
+  "fedmuon": fedmuon,
+  "scaffold_m": scaffold_m,
+  "fedspeed": fedspeed,
+  "diloco": diloco,
 }
 
 

@@ -9,12 +9,14 @@ Simply and Provably", ICLR 2024. https://arxiv.org/abs/2306.16504
     server:  m ← E[Δ/(η_l K_i)];   x ← x − η E[Δ]
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import trees, wire_bytes
 from tff_momentum.algorithm import Algorithm, Exchange, Update, named
+from tff_momentum.client import Gradient
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
 
@@ -64,6 +66,19 @@ def fedcm(
     >>> fedcm(client_learning_rate=0.1, alpha=0.05).name
     'fedcm'
   """
+  return client_momentum(
+    lambda grad, y, t: grad(y), client_learning_rate, alpha, server_learning_rate, client_weighting
+  )
+
+
+def client_momentum(
+  local_gradient: Callable[[Gradient, Tree, tf.Tensor], Tree],
+  client_learning_rate: float | Schedule,
+  alpha: float | Schedule,
+  server_learning_rate: float | Schedule,
+  client_weighting: str,
+) -> Algorithm:
+  """FedCM with any gradient at the clients: local_gradient(grad, y, round) takes the place of g(y; b)."""
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
   alpha = schedule("alpha", alpha, above=0, at_most=1)
@@ -73,7 +88,8 @@ def fedcm(
     lr, own, K = eta_l(client.round), alpha(client.round), client.num_steps
 
     def step(y, grad):
-      return trees.map(lambda y, g, m: y - lr * (own * g + (1 - own) * m), y, grad(y), m)
+      g = local_gradient(grad, y, client.round)
+      return trees.map(lambda y, g, m: y - lr * (own * g + (1 - own) * m), y, g, m)
 
     delta = trees.subtract(x, client.steps(step, x))
     return Update(Upload(delta, trees.map(lambda d: tf.math.divide_no_nan(d, lr * K), delta)))

@@ -13,11 +13,15 @@ the g_i weighted by n_i, and the fixed point is the optimum of the pooled loss.
 Deviations: the client sends Δ instead of y, so that compression and clipping see a small difference.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
+
+import tensorflow as tf
 
 from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.algorithms.scaffold import population
+from tff_momentum.client import Gradient
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
 
@@ -57,19 +61,37 @@ def feddyn(
     >>> feddyn(client_learning_rate=0.1, num_clients=100, alpha=0.01).name
     'feddyn'
   """
+  return dynamic_regularisation(
+    lambda grad, y, t: grad(y),
+    client_learning_rate,
+    num_clients,
+    alpha,
+    client_weighting,
+    total_examples,
+  )
+
+
+def dynamic_regularisation(
+  local_gradient: Callable[[Gradient, Tree, tf.Tensor], Tree],
+  client_learning_rate: float | Schedule,
+  num_clients: int,
+  alpha: float,
+  client_weighting: str,
+  total_examples: int | None,
+) -> Algorithm:
+  """FedDyn with any gradient at the clients: local_gradient(grad, y, round) takes the place of g(y; b)."""
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   validation.number("alpha", alpha, above=0)
   mean_examples = population(num_clients, client_weighting, total_examples) / num_clients
 
   def client_update(client, x, g_i):
-    lr = eta_l(client.round)
+    t, lr = client.round, eta_l(client.round)
     by_examples = client_weighting == "num_examples"
     alpha_i = alpha * mean_examples / client.num_examples if by_examples else alpha
 
     def step(y, grad):
-      return trees.map(
-        lambda y, g, g_i, x: y - lr * (g - g_i + alpha_i * (y - x)), y, grad(y), g_i, x
-      )
+      g = local_gradient(grad, y, t)
+      return trees.map(lambda y, g, g_i, x: y - lr * (g - g_i + alpha_i * (y - x)), y, g, g_i, x)
 
     delta = trees.subtract(x, client.steps(step, x))
     return Update(delta, state=trees.map(lambda g_i, d: g_i + alpha_i * d, g_i, delta))
