@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers import harness
+from tests.oracle.problem import G, batches, g
 from tff_momentum import trees
 from tff_momentum.client import Client, LocalWork
 
@@ -70,3 +71,20 @@ def test_seeds_differ_by_purpose():
   client = make()
   assert client.seed(0).numpy().tolist() == client.seed(0).numpy().tolist()
   assert client.seed(0).numpy().tolist() != client.seed(1).numpy().tolist()
+
+
+@pytest.mark.parametrize("longest", [0.05, 0.3, 1e9])
+def test_gradients_of_local_steps_are_clipped_before_weight_decay(longest):
+  """As the oracle does; a full gradient is not clipped."""
+  work = dict(epochs=2, weight_decay=DECAY, clip_norm=longest)
+  client = Client(harness.softmax_model(), LocalWork(**work), harness.client_dataset(0),
+                  seed=tf.constant([1, 0]), round_number=tf.constant(0))  # fmt: skip
+  problem = harness.oracle_problem(**work)
+  y = problem.x0
+  for b in batches(problem, 0):
+    y = y - RATE * g(problem, y, b)
+  np.testing.assert_allclose(harness.flatten(client.steps(sgd, start())), y, rtol=1e-5, atol=1e-6)
+  full = harness.flatten(client.full_gradient(start()))
+  np.testing.assert_allclose(full, G(problem, 0, problem.x0), rtol=1e-5, atol=1e-6)
+  with pytest.raises(ValueError, match="client_clip_norm must be"):
+    LocalWork(clip_norm=0)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
   from tff_momentum.simulation.loop import run
   from tff_momentum.transforms.asynchronous import asynchronous
   from tff_momentum.transforms.compression import Quantiser, compressed, qsgd, quantiser
+  from tff_momentum.transforms.extrapolation import extrapolated
+  from tff_momentum.transforms.relaxed_start import relaxed
 
 __version__ = "0.1.0"
 TFF_VERSION = "0.87.0"
@@ -69,6 +71,7 @@ __all__ = [
   "build_process",
   "compressed",
   "diagnostics",
+  "extrapolated",
   "from_keras",
   "models",
   "optimizers",
@@ -76,6 +79,7 @@ __all__ = [
   "qsgd",
   "quantiser",
   "registry",
+  "relaxed",
   "run",
   "runtime",
   "schedules",
@@ -104,9 +108,11 @@ _DEFINED_IN = {
   "asynchronous": "transforms.asynchronous",
   "build_process": "processes.process",
   "compressed": "transforms.compression",
+  "extrapolated": "transforms.extrapolation",
   "from_keras": "models.keras",
   "qsgd": "transforms.compression",
   "quantiser": "transforms.compression",
+  "relaxed": "transforms.relaxed_start",
   "run": "simulation.loop",
   "set_execution_context": "runtime",
 }

@@ -134,6 +134,23 @@ class Exchange:
     return self.client_work != "none" and not self.first_round_only
 
 
+@dataclasses.dataclass(frozen=True)
+class Averaging:
+  """Where an algorithm with the server step x ← x − η E[Δ] keeps x and Δ.
+
+  Transforms that change this step, or the point at which clients start, need to know.
+
+  Attributes:
+    delta: the field of the upload that is Δ; None if the whole upload is Δ.
+    x: the field of the message and of the server state that is x; None if each is x as a whole.
+    exact: whether Δ is the client's start minus its final model; False once uploads are compressed.
+  """
+
+  delta: str | None = None
+  x: str | None = None
+  exact: bool = True
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class Algorithm:
   """A federated algorithm, as a record of pure functions.
@@ -153,6 +170,7 @@ class Algorithm:
     prepare_model: changes the model before training; FedMAX adds a penalty to its loss.
     momentum: (server state, round number, mean K_i) -> the server's momentum, scaled so that it converges to
       the gradient if the gradient is constant. None if the server has no momentum.
+    averaging: where x and Δ are, if the server steps x ← x − η E[Δ]; None if it steps in another way.
     step_operations: operations per parameter in a local step, C in FedGBO, Table 6, if the paper's count
       differs from our implementation's (see `diagnostics.flops`).
     name: the name in error messages.
@@ -168,6 +186,7 @@ class Algorithm:
   client_weighting: str = "uniform"
   prepare_model: Callable[[Model], Model] = lambda model: model
   momentum: Momentum | None = None
+  averaging: Averaging | None = None
   step_operations: int | None = None
   name: str = "unnamed algorithm"
   max_staleness: int = 0

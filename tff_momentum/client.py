@@ -20,17 +20,19 @@ Step: TypeAlias = Callable[[Carry, Gradient], Carry]
 
 @dataclasses.dataclass(frozen=True)
 class LocalWork:
-  """How many local steps a client takes in a round, and the weight decay in its gradients.
+  """How many local steps a client takes in a round, and what happens to their gradients.
 
   Example:
     >>> import tff_momentum as tfm
     >>> tfm.LocalWork(steps=10, weight_decay=1e-4)
-    LocalWork(epochs=1, steps=10, weight_decay=0.0001, uneven=False)
+    LocalWork(epochs=1, steps=10, weight_decay=0.0001, clip_norm=None, uneven=False)
 
   Attributes:
     epochs: the number of passes over the client's data.
     steps: a fixed number of local steps instead; the data is repeated when it ends.
     weight_decay: λ ≥ 0; λ·y is added to every gradient at y.
+    clip_norm: the largest norm of a local step's gradient, over all tensors together, before weight decay is
+      added; longer ones are scaled down. None for no clipping. Full gradients are not clipped.
     uneven: whether each client's input gives its own number of steps (`ClientInput.steps`).
 
   Raises:
@@ -40,6 +42,7 @@ class LocalWork:
   epochs: int = 1
   steps: int | None = None
   weight_decay: float = 0.0
+  clip_norm: float | None = None
   uneven: bool = False
 
   def __post_init__(self):
@@ -47,6 +50,8 @@ class LocalWork:
     if self.steps is not None:
       validation.integer("client_steps_per_round", self.steps, at_least=1)
     validation.number("weight_decay", self.weight_decay, at_least=0)
+    if self.clip_norm is not None:
+      validation.number("client_clip_norm", self.clip_norm, above=0)
     validation.boolean("uneven", self.uneven)
 
 
@@ -161,7 +166,7 @@ class Client:
       def grad(y: Weights) -> Weights:
         tally, g = value_and_grad(y)
         tallies.append(tally)
-        return self._with_weight_decay(g, y)
+        return self._with_weight_decay(self._clipped(g), y)
 
       carry = step(carry, grad)
       return carry, tallies[0] if tallies else self._model.empty_tally()
@@ -219,7 +224,7 @@ class Client:
     k, batches = tf.cast(k, tf.int64), tf.maximum(self.num_batches, 1)
     full = k % batches < batches - 1  # the last batch of an epoch may be smaller
     _, g = self._value_and_grad(y, batch, self._batch_seed(k), tfm_full_batch=full)
-    return self._with_weight_decay(g, y)
+    return self._with_weight_decay(self._clipped(g), y)
 
   def _fold(self, count, body, start) -> tuple[Any, Tally]:
     """Folds `body` over `count` batches, repeating the data when it ends, and adds up the tallies.
@@ -265,6 +270,12 @@ class Client:
 
   def _batch_seed(self, k: tf.Tensor) -> Seed:
     return tf.random.experimental.stateless_fold_in(self._seed, tf.cast(k, tf.int32))
+
+  def _clipped(self, g: Weights) -> Weights:
+    longest = self._work.clip_norm
+    if longest is None:
+      return g
+    return trees.scale(longest / tf.maximum(trees.norm(g), longest), g)
 
   def _with_weight_decay(self, g: Weights, y: Weights) -> Weights:
     decay = self._work.weight_decay

@@ -4,7 +4,9 @@
 - V(g, s) gives the statistics after gradient g.
 - I(D, s) recovers the gradient from the mean step D = (x − x⁺)/(η_l K) of K local steps: I(U(g, s), s) = g.
 
-U divides by the *old* v, so v starts at v0 = 1 rather than 0. There is no bias correction.
+U divides by the *old* v, so v starts at v0 = 1 rather than 0. There is no bias correction. Optimizers with
+decoupled weight decay λ move the model against U + λy (`Optimizer.move`). Where I is missing, the gradient
+cannot be recovered from steps, and FedGBO refuses the optimizer.
 
 On the command line an optimizer is written like a call: `sgdm(0.9)`, `adam(beta1=0.9, beta2=0.99)`.
 The table follows FedGBO, Table 2, with √v + ε and g² throughout (https://arxiv.org/abs/2108.09134).
@@ -20,6 +22,14 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tff_momentum import call_syntax, trees, validation
+from tff_momentum.adaptive_steps import (
+  first_moment,
+  joined,
+  matrices,
+  muon_scale,
+  orthogonalised,
+  vectors,
+)
 from tff_momentum.default_rates import LocalSgd, Rates
 from tff_momentum.trees import Tree
 
@@ -32,21 +42,29 @@ class Optimizer:
     start: weights -> the initial statistics.
     step: U, (g, s) -> the direction; the model moves against it.
     track: V, (g, s) -> the next statistics.
-    invert: I, (D, s) -> g.
-    moving_step: (g, s⁺) -> the direction after the statistics have tracked g (MFL).
+    invert: I, (D, s) -> g; None if there is none.
+    moving_step: (g, s, s⁺) -> the direction when the statistics move with every step (MFL); s⁺ = V(g, s).
     text: the optimizer as the command line writes it.
     momentum: s -> the momentum among the statistics, scaled to estimate a gradient; None without momentum.
     gain: what the step is in the long run, as a multiple of a constant gradient of size 1.
+    decay: λ, the decoupled weight decay.
   """
 
   start: Callable[[Tree], Tree]
   step: Callable[[Tree, Tree], Tree]
   track: Callable[[Tree, Tree], Tree]
-  invert: Callable[[Tree, Tree], Tree]
-  moving_step: Callable[[Tree, Tree], Tree]
+  invert: Callable[[Tree, Tree], Tree] | None
+  moving_step: Callable[[Tree, Tree, Tree], Tree]
   text: str
   momentum: Callable[[Tree], Tree] | None = None
   gain: float = 1.0
+  decay: float = 0.0
+
+  def move(self, y: Tree, u: Tree, rate: tf.Tensor) -> Tree:
+    """The model after a step along u: y − rate · (u + λy)."""
+    if not self.decay:
+      return trees.map(lambda y, u: y - rate * u, y, u)
+    return trees.map(lambda y, u: y - rate * (u + self.decay * y), y, u)
 
   def __str__(self) -> str:
     return self.text
@@ -57,6 +75,16 @@ class Moments(NamedTuple):
 
   m: Tree
   v: Tree
+
+
+class Muon(NamedTuple):
+  """Muon's momentum of the matrices, and Adam's statistics of the vectors."""
+
+  m: Tree
+  vectors: Moments
+
+
+UNIT_STEP = 100.0  # how much smaller than SGD's the rate of a step of fixed size is, by experience
 
 
 def client_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
@@ -72,7 +100,7 @@ def sgd() -> Optimizer:
     step=lambda g, s: g,
     track=lambda g, s: (),
     invert=lambda d, s: d,
-    moving_step=lambda g, s: g,
+    moving_step=lambda g, s, new: g,
     text="sgd",
   )
 
@@ -96,7 +124,7 @@ def sgdm(beta: float = 0.9, *, dampened: bool = False) -> Optimizer:
     step=step,
     track=step,
     invert=lambda d, m: trees.map(lambda d, m: (d - beta * m) / fresh, d, m),
-    moving_step=lambda g, m: m,
+    moving_step=lambda g, m, new: new,
     text=f"sgdm({beta:g}{', dampened=True' if dampened else ''})",
     momentum=lambda m: trees.scale((1.0 - beta) / fresh, m),
     gain=fresh / (1.0 - beta),
@@ -146,7 +174,7 @@ def _scaled(
     step=step,
     track=lambda g, v: trees.map(track_v, g, v),
     invert=lambda d, v: trees.map(lambda d, v: d * (tf.sqrt(v) + epsilon), d, v),
-    moving_step=step,
+    moving_step=lambda g, v, new: step(g, new),
     text=text,
   )
 
@@ -170,10 +198,116 @@ def adam(
     start=lambda x: Moments(momentum.start(x), scaling.start(x)),
     step=lambda g, s: scaling.step(momentum.step(g, s.m), s.v),
     track=lambda g, s: Moments(momentum.track(g, s.m), scaling.track(g, s.v)),
-    invert=lambda d, s: momentum.invert(scaling.invert(d, s.v), s.m),
-    moving_step=lambda g, s: scaling.step(s.m, s.v),
+    invert=lambda d, s: trees.map(
+      lambda d, m, v: (d * (tf.sqrt(v) + epsilon) - beta1 * m) / (1 - beta1), d, s.m, s.v
+    ),
+    moving_step=lambda g, s, new: scaling.step(new.m, new.v),
     text=f"adam({beta1:g}, {beta2:g}, epsilon={epsilon:g}, v0={v0:g})",
     momentum=lambda s: s.m,
+  )
+
+
+def adamw(
+  beta1: float = 0.9,
+  beta2: float = 0.99,
+  *,
+  decay: float = 0.01,
+  epsilon: float = 1e-3,
+  v0: float = 1.0,
+) -> Optimizer:
+  """Adam with decoupled weight decay: the model moves against U + λy.
+
+  Args:
+    beta1: β₁ in [0, 1).
+    beta2: β₂ in [0, 1).
+    decay: λ ≥ 0.
+    epsilon: ε > 0.
+    v0: the first value of v, at least 0.
+  """
+  validation.number("decay", decay, at_least=0)
+  base = adam(beta1, beta2, epsilon=epsilon, v0=v0)
+  arguments = f"{beta1:g}, {beta2:g}, decay={decay:g}, epsilon={epsilon:g}, v0={v0:g}"
+  return dataclasses.replace(base, invert=None, text=f"adamw({arguments})", decay=decay)
+
+
+def lion(beta1: float = 0.9, beta2: float = 0.99, *, decay: float = 0.0) -> Optimizer:
+  """Lion: U = sign(β₁m + (1−β₁)g), m ← β₂m + (1−β₂)g, with decoupled weight decay.
+
+  Args:
+    beta1: β₁ in [0, 1).
+    beta2: β₂ in [0, 1).
+    decay: λ ≥ 0.
+  """
+  validation.number("beta1", beta1, at_least=0, below=1)
+  validation.number("beta2", beta2, at_least=0, below=1)
+  validation.number("decay", decay, at_least=0)
+
+  def step(g, m):
+    return trees.map(tf.sign, first_moment(m, g, beta1))
+
+  return Optimizer(
+    start=trees.zeros_like,
+    step=step,
+    track=lambda g, m: first_moment(m, g, beta2),
+    invert=None,
+    moving_step=lambda g, m, new: step(g, m),
+    text=f"lion({beta1:g}, {beta2:g}, decay={decay:g})",
+    momentum=lambda m: m,
+    gain=UNIT_STEP,
+    decay=decay,
+  )
+
+
+def muon(
+  beta: float = 0.95,
+  *,
+  decay: float = 0.0,
+  beta1: float = 0.9,
+  beta2: float = 0.99,
+  epsilon: float = 1e-3,
+  v0: float = 1.0,
+) -> Optimizer:
+  """Muon for matrices, Adam for vectors, with decoupled weight decay.
+
+  A matrix: m ← βm + (1−β)g, U = r NS₅(βm⁺ + (1−β)g) with m⁺ = βm + (1−β)g. NS₅ makes a matrix nearly
+  orthogonal (`adaptive_steps.orthogonalised`); r is `adaptive_steps.muon_scale`.
+
+  Args:
+    beta: β in [0, 1), the momentum of matrices.
+    decay: λ ≥ 0.
+    beta1: β₁ in [0, 1) of the vectors' Adam.
+    beta2: β₂ in [0, 1) of the vectors' Adam.
+    epsilon: ε > 0 of the vectors' Adam.
+    v0: the first value of the vectors' v, at least 0.
+  """
+  validation.number("beta", beta, at_least=0, below=1)
+  validation.number("decay", decay, at_least=0)
+  vector = adam(beta1, beta2, epsilon=epsilon, v0=v0)
+
+  def orthogonal(g, m):
+    ahead = first_moment(m, matrices(g), beta)
+    return trees.map(lambda u: muon_scale(u.shape) * orthogonalised(u), ahead)
+
+  def track(g, s):
+    return Muon(first_moment(s.m, matrices(g), beta), vector.track(vectors(g), s.vectors))
+
+  def step(g, s):
+    return joined(orthogonal(g, track(g, s).m), vector.step(vectors(g), s.vectors), like=g)
+
+  def moving_step(g, s, new):
+    adam_step = vector.moving_step(vectors(g), s.vectors, new.vectors)
+    return joined(orthogonal(g, new.m), adam_step, like=g)
+
+  arguments = f"{beta:g}, decay={decay:g}, beta1={beta1:g}, beta2={beta2:g}, epsilon={epsilon:g}"
+  return Optimizer(
+    start=lambda x: Muon(trees.zeros_like(matrices(x)), vector.start(vectors(x))),
+    step=step,
+    track=track,
+    invert=None,
+    moving_step=moving_step,
+    text=f"muon({arguments}, v0={v0:g})",
+    gain=UNIT_STEP,
+    decay=decay,
   )
 
 
@@ -189,6 +323,9 @@ OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
   "rmsprop": rmsprop,
   "adagrad": adagrad,
   "adam": adam,
+  "adamw": adamw,
+  "lion": lion,
+  "muon": muon,
 }
 
 

@@ -204,6 +204,22 @@ ALGORITHM_PAPERS: dict[str, Paper] = {
     arxiv("2203.11834"),
     "The paper introduces FedSAM independently.",
   ),
+  "FedExP": Paper(
+    "Divyansh Jhunjhunwala, Shiqiang Wang, Gauri Joshi",
+    "FedExP: Speeding Up Federated Averaging via Extrapolation",
+    "ICLR",
+    2023,
+    arxiv("2301.09604"),
+    "Also a transform, `--transform=fedexp`.",
+  ),
+  "FedInit": Paper(
+    "Yan Sun, Li Shen, Dacheng Tao",
+    "Understanding How Consistency Works in Federated Learning via Stage-wise Relaxed Initialization",
+    "NeurIPS",
+    2023,
+    arxiv("2306.05706"),
+    "Also a transform, `--transform=fedinit`.",
+  ),
   "FedSpeed": Paper(
     "Yan Sun, Li Shen, Tiansheng Huang, Liang Ding, Dacheng Tao",
     "FedSpeed: Larger Local Interval, Less Communication Round, and Higher Generalization Accuracy",

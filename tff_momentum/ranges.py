@@ -17,7 +17,8 @@ from tff_momentum import call_syntax, validation
 from tff_momentum.registry import ALGORITHMS
 
 SCHEDULES = ("constant", "step", "multistage", "exponential", "cosine")
-OPTIMIZERS = ("sgd", "sgdm", "rmsprop", "adagrad", "adam")
+INVERTIBLE = ("sgd", "sgdm", "rmsprop", "adagrad", "adam")  # FedGBO recovers gradients from steps
+OPTIMIZERS = (*INVERTIBLE, "adamw", "lion", "muon")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +99,8 @@ RANGES: dict[str, Range] = {
   "mix": _FRACTION,
   "gamma": _number(at_least=0, below=1),
   "decoupled_weight_decay": _number(at_least=0),
+  "evaluate": _choice("last", "mean_of_two"),
+  "aggregate": _choice("moves", "models"),
   "climb": _choice("normalised", "plain"),
   "duals": _choice("everyone", "cohort"),
   "effective_steps": _choice("auto", "norm", "steps"),
@@ -122,10 +125,13 @@ RANGES: dict[str, Range] = {
 # Where an algorithm's hyperparameter has another range than others of the same name.
 OWN: dict[tuple[str, str], Range] = {
   ("fedsgd", "optimizer"): Range("call", names=(*OPTIMIZERS, "mvr")),
+  ("fedgbo", "optimizer"): Range("call", names=INVERTIBLE),
   ("fedmax", "alpha"): _number(at_least=0),
   ("fedcm", "alpha"): _schedule(above=0, at_most=1),
   ("mofedsam", "alpha"): _schedule(above=0, at_most=1),
   ("scaffold_m", "alpha"): _schedule(above=0, at_most=1),
+  ("fedexp", "epsilon"): _schedule(at_least=0),
+  ("fedinit", "first_round"): _choice("initial", "none"),
   ("fednova", "beta_l"): _number(at_least=0, below=1),
   ("fednova", "mu"): _number(at_least=0),
   ("fedmuon", "beta"): _number(at_least=0, below=1),

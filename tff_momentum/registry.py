@@ -278,6 +278,24 @@ ALGORITHMS: dict[str, AlgorithmInfo] = {
     "x ← x − η τ E[Δ/a_i], τ = E[a_i]",
     by_examples(beta_l=0.9, mu=0.0, beta=0.0, effective_steps="auto", server_learning_rate=1.0),
   ),
+  "fedexp": AlgorithmInfo(
+    "fedexp",
+    "FedExP",
+    "η = max(1, E[‖Δ‖²]/(2(‖E[Δ]‖² + ε))); x ← x − η E[Δ]",
+    local(mu=0.0, epsilon=1e-3, evaluate="last"),
+  ),
+  "fedinit": AlgorithmInfo(
+    "fedinit",
+    "FedInit",
+    "y ← y − η_l g, from y = x + β(x − ŷ_i); ŷ_i ← y",
+    local(
+      beta=0.1,
+      aggregate="moves",
+      first_round="initial",
+      server_learning_rate=1.0,
+      participation=None,
+    ),
+  ),
   "fedsam": AlgorithmInfo(
     "fedsam",
     "Qu et al. 2022",

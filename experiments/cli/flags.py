@@ -89,6 +89,8 @@ def _define_training() -> None:
     "Coefficient λ of the weight decay: λ·y is added to every gradient.",
     lower_bound=0,
   )
+  flags.DEFINE_float("client_clip_norm", None, "Largest norm of a local step's gradient, over all weights, "
+                     "before weight decay; longer ones are scaled down.", lower_bound=0)  # fmt: skip
   flags.DEFINE_enum(
     "client_weighting", None, ["uniform", "num_examples"], "Weights of the mean over clients."
   )
@@ -96,6 +98,8 @@ def _define_training() -> None:
                     "infinities or NaN: reject it, count it as zero, or stop. All are counted.")  # fmt: skip
   flags.DEFINE_bool("stop_on_divergence", True, "Stop when the loss is no longer finite.")
   flags.DEFINE_string("compression", None, "Compression of the uploads, such as qsgd:4 (bits).")
+  flags.DEFINE_string("transform", None, "Changes to the algorithm: fedexp(epsilon=0.001), fedinit(beta=0.1) "
+                      "or both, as in fedinit+fedexp.")  # fmt: skip
   flags.DEFINE_enum("runtime", "inprocess", RUNTIMES, "Where TFF computations run.")
   flags.DEFINE_string("ray_address", None, "With --runtime=ray: address of the cluster, host:port or auto; "
                       "default: a cluster on this machine.")  # fmt: skip

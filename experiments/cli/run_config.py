@@ -39,7 +39,9 @@ class RunConfig:
     client_steps_per_round: local steps; None if epochs are given.
     client_batch_size: examples in a local step's batch.
     weight_decay: λ of the weight decay.
+    client_clip_norm: the largest norm of a local gradient; None for no clipping.
     compression: of the uploads, as in "qsgd:4"; None for none.
+    transform: changes to the algorithm, as in "fedinit+fedexp"; None for none.
     non_finite: what happens to updates that are not finite: "reject", "zero" or "fatal".
     num_clients: the number of training clients.
     uneven: how clients differ.
@@ -69,7 +71,9 @@ class RunConfig:
   client_steps_per_round: int | None
   client_batch_size: int
   weight_decay: float
+  client_clip_norm: float | None
   compression: str | None
+  transform: str | None
   non_finite: str
   num_clients: int
   uneven: UnevenClients
@@ -101,7 +105,9 @@ class RunConfig:
       "client_steps_per_round": self.client_steps_per_round,
       "client_batch_size": self.client_batch_size,
       "weight_decay": self.weight_decay,
+      "client_clip_norm": self.client_clip_norm,
       "compression": self.compression,
+      "transform": self.transform,
       "non_finite": self.non_finite,
       "num_clients": self.num_clients,
       **self.uneven.as_json(),
@@ -157,7 +163,9 @@ def resolve(request: RunRequest, task: "Task", validation_clients: Sequence[str]
     client_steps_per_round=request.client_steps_per_round,
     client_batch_size=batch_size,
     weight_decay=request.weight_decay,
+    client_clip_norm=request.client_clip_norm,
     compression=request.compression,
+    transform=request.transform,
     non_finite=request.non_finite,
     num_clients=len(task.clients),
     uneven=uneven,

@@ -80,7 +80,9 @@ class RunRequest:
   client_steps_per_round: int | None
   client_batch_size: int | None
   weight_decay: float
+  client_clip_norm: float | None
   compression: str | None
+  transform: str | None
   non_finite: str
   uneven: UnevenClients
   diagnostics: DiagnosticsOptions
@@ -102,6 +104,8 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
   if given.client_steps_per_round and given.client_epochs_per_round:
     raise UserError("--client_steps_per_round and --client_epochs_per_round exclude each other; "
                     "give one of them.")  # fmt: skip
+  if given.client_clip_norm == 0:
+    raise UserError("--client_clip_norm must be above 0; found 0. Leave it out for no clipping.")
   if given.scale is not None:
     scale.check(given.scale)
   _check_runtime(given)
@@ -124,7 +128,9 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
     client_steps_per_round=given.client_steps_per_round,
     client_batch_size=given.client_batch_size,
     weight_decay=given.weight_decay,
+    client_clip_norm=given.client_clip_norm,
     compression=given.compression,
+    transform=given.transform,
     non_finite=given.non_finite,
     uneven=uneven,
     diagnostics=measured,

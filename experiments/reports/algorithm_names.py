@@ -12,6 +12,7 @@ SPELLED = {
   "fedpaq": "FedPAQ", "fedpaq_lm": "FedPAQ-LM", "fedpaq_glm": "FedPAQ-GLM", "fedlomo": "FedLOMO",
   "fedglomo": "FedGLOMO", "autofedavg": "AutoFedAvg", "autofedgm": "AutoFedGM",
   "autofedgm_staged": "AutoFedGM (staged)", "fedacg": "FedACG", "fednova": "FedNova", "fedsam": "FedSAM",
+  "fedexp": "FedExP", "fedinit": "FedInit",
   "mofedsam": "MoFedSAM", "fedlion": "FedLion", "fedadamw": "FedAdamW", "fedmuon": "FedMuon",
   "scaffold_m": "SCAFFOLD-M", "fedspeed": "FedSpeed", "diloco": "DiLoCo",
 }  # fmt: skip

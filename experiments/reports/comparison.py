@@ -229,7 +229,7 @@ def _non_numeric(run: Run) -> dict[str, Value]:
     for name, value in given.items()
     if _is_non_numeric(name, value) and value != defaults.get(name)
   }
-  for name in ("compression", *CIRCUMSTANCES):
+  for name in ("compression", "transform", *CIRCUMSTANCES):
     if run.config.get(name):
       words[name] = run.config[name]
   return words
@@ -240,6 +240,8 @@ def _tuned(run: Run) -> dict[str, Value]:
   tuned = {name: value for name, value in given.items() if not _is_non_numeric(name, value)}
   if run.config.get("weight_decay"):
     tuned["weight_decay"] = run.config["weight_decay"]
+  if run.config.get("client_clip_norm"):
+    tuned["client_clip_norm"] = run.config["client_clip_norm"]
   return tuned
 
 

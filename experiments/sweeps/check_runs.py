@@ -63,6 +63,9 @@ def main() -> None:
         from experiments.training import build
 
         build.check_values(request.algo, request.hyperparameters)
+        build.check_transforms(
+          request.algo, request.hyperparameters, request.transform, request.compression
+        )
     except (UserError, ValueError) as error:
       print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)
       sys.exit(2)
@@ -70,6 +73,8 @@ def main() -> None:
 
 def _needs_builder(request: "RunRequest") -> bool:
   """Whether only the builder can check the values."""
+  if request.transform:
+    return True
   for name, value in request.hyperparameters.items():
     found = range_of(request.algo, name)
     if found is None or (isinstance(value, str) and found.kind != "choice"):

@@ -1,6 +1,7 @@
 """Builds what a configuration says: task, algorithm, process, participation, diagnostics, client store."""
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable, Mapping
 
@@ -20,6 +21,7 @@ from tff_momentum.processes.process import FederatedProcess, build_process
 from tff_momentum.simulation import loop
 from tff_momentum.simulation.client_store import ClientStore, LmdbStore, MemoryStore
 from tff_momentum.simulation.participation import Participation
+from tff_momentum.transforms import by_name
 from tff_momentum.transforms.asynchronous import asynchronous
 from tff_momentum.transforms.compression import compressed, quantiser
 
@@ -57,6 +59,18 @@ def check_values(algo: str, hyperparameters: Mapping[str, object]) -> None:
   the task and drops what it returns, a record of functions. Nothing is traced.
   """
   algorithms.build(algo, _arguments(algo, STAND_INS, hyperparameters))
+
+
+def check_transforms(
+  algo: str,
+  hyperparameters: Mapping[str, object],
+  transform: str | None,
+  compression: str | None,
+) -> None:
+  """Raises ValueError, before any data is loaded, for transforms that do not fit the algorithm."""
+  if transform:
+    algorithm = algorithms.build(algo, _arguments(algo, STAND_INS, hyperparameters))
+    by_name.apply(algorithm, transform, _compression(compression))
 
 
 def check_compression(text: str | None) -> None:
@@ -134,17 +148,21 @@ def _process(config: RunConfig, task: Task) -> FederatedProcess:
   algorithm = build_algorithm(
     config.algo, config.hyperparameters, task, config.clients_per_round, staleness
   )
-  if config.compression:
-    algorithm = compressed(algorithm, config.compression)
+  algorithm = by_name.apply(algorithm, config.transform, _compression(config.compression))
   if config.uneven.asynchronous and not algorithm.max_staleness and staleness:
     algorithm = asynchronous(algorithm, staleness)
   work = LocalWork(
     epochs=config.client_epochs_per_round or 1,
     steps=config.client_steps_per_round,
     weight_decay=config.weight_decay,
+    clip_norm=config.client_clip_norm,
     uneven=config.uneven.client_steps_law is not None,
   )
   return build_process(algorithm, task.model, work=work, non_finite=config.non_finite)
+
+
+def _compression(text: str | None) -> Callable[[Algorithm], Algorithm] | None:
+  return functools.partial(compressed, compression=text) if text else None
 
 
 def _measure(config: RunConfig, process: FederatedProcess, task: Task) -> Measure | None:

@@ -44,6 +44,9 @@ def run(request: RunRequest) -> int:
   with as_user_errors(ValueError, OSError):
     build.check_values(request.algo, request.hyperparameters)
     build.check_compression(request.compression)
+    build.check_transforms(
+      request.algo, request.hyperparameters, request.transform, request.compression
+    )
     with as_user_errors(RuntimeError):  # no GPU, no cluster, no worker
       set_execution_context(
         request.runtime.name,

@@ -33,7 +33,7 @@ from tests.helpers import report_runs, shared_runs
 from tff_momentum import optimizers, schedules
 from tff_momentum.registry import ALGORITHMS
 from tff_momentum.simulation import checkpoints, client_store, distributions
-from tff_momentum.transforms import compression
+from tff_momentum.transforms import by_name, compression
 
 EXAMPLES = int(os.environ.get("TFM_FUZZ", 1000))
 
@@ -92,7 +92,18 @@ def defined_flags():
 FLAG_NAMES = [
   *cli_flags.TASK_FLAGS,
   *cli_flags.ALGORITHM_FLAGS,
-  *("task", "algo", "set", "task_set", "preset", "scale", "seed", "total_rounds", "compression"),
+  *(
+    "task",
+    "algo",
+    "set",
+    "task_set",
+    "preset",
+    "scale",
+    "seed",
+    "total_rounds",
+    "compression",
+    "transform",
+  ),
   *("experiment_name", "root_output_dir", "devices", "restart", "client_steps_per_round"),
 ]
 ARGUMENT = st.one_of(
@@ -129,6 +140,7 @@ def test_schedules_optimizers_and_quantisers(text):
     lambda: schedules.schedule("client_learning_rate", text, above=0),
     lambda: optimizers.optimizer(text),
     lambda: compression.quantiser(text),
+    lambda: by_name.parse(text),
   ):
     with only(ValueError):
       read()

@@ -26,6 +26,7 @@ class Problem(NamedTuple):
   epochs: int = 1  # local passes per round ...
   steps: int | None = None  # ... or a fixed number of steps, cycling through the batches
   weight_decay: float = 0.0
+  clip_norm: float | None = None  # of a local step's gradient, before weight decay is added
   shapes: tuple[tuple[int, ...], ...] = ()  # of the model's tensors; vectors of `splits` if empty
 
 
@@ -55,14 +56,17 @@ def batches(problem: Problem, i: int) -> list[Any]:
 
 
 def g(problem: Problem, y: np.ndarray, b: Any) -> np.ndarray:
-  """g(y; b), weight decay included."""
-  return problem.gradient(y, b) + problem.weight_decay * y
+  """g(y; b) of a local step: clipped, then with weight decay."""
+  gradient = problem.gradient(y, b)
+  if problem.clip_norm is not None and (length := np.sqrt(np.sum(gradient**2))) > problem.clip_norm:
+    gradient = gradient * problem.clip_norm / length
+  return gradient + problem.weight_decay * y
 
 
 def G(problem: Problem, i: int, x: np.ndarray) -> np.ndarray:
   """G_i(x): the mean over all examples of client i, so that a ragged batch counts by its size."""
-  total = sum(problem.size(b) * g(problem, x, b) for b in problem.clients[i])
-  return total / examples(problem, i)
+  total = sum(problem.size(b) * problem.gradient(x, b) for b in problem.clients[i])
+  return total / examples(problem, i) + problem.weight_decay * x
 
 
 def rounds(problem: Problem, cohorts: Cohorts) -> Iterator[tuple[int, list[int]]]:

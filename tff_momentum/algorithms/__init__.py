@@ -28,11 +28,13 @@ from tff_momentum.algorithms.fedavgm import fedavgm
 from tff_momentum.algorithms.fedcm import fedcm
 from tff_momentum.algorithms.fedcomgate import fedcomgate
 from tff_momentum.algorithms.feddyn import feddyn
+from tff_momentum.algorithms.fedexp import fedexp
 from tff_momentum.algorithms.fedgbo import fedgbo
 from tff_momentum.algorithms.fedglomo import fedglomo
 from tff_momentum.algorithms.fedgm import fedgm, fednag
 from tff_momentum.algorithms.fedgm_staged import fedgm_staged
 from tff_momentum.algorithms.fedhbm import fedhbm
+from tff_momentum.algorithms.fedinit import fedinit
 from tff_momentum.algorithms.fedlion import fedlion
 from tff_momentum.algorithms.fedlomo import fedlomo
 from tff_momentum.algorithms.fedmax import fedmax
@@ -60,11 +62,12 @@ from tff_momentum.registry import ALGORITHMS
 __all__ = [
   "ALGORITHMS", "BUILDERS", "adabest", "autofedavg", "autofedgm", "autofedgm_staged", "build",
   "builder", "diloco", "fedacg", "fedadagrad", "fedadam", "fedadamw", "fedadc", "fedasgd",
-  "fedavg", "fedavg_glm", "fedavg_lm", "fedavgm", "fedcm", "fedcomgate", "feddyn", "fedgbo",
-  "fedglomo", "fedgm", "fedgm_staged", "fedhbm", "fedlion", "fedlomo", "fedmax", "fedmuon",
-  "fednag", "fednova", "fedpaq", "fedpaq_glm", "fedpaq_lm", "fedpid", "fedprox", "fedrmsprop",
-  "fedsam", "fedsgd", "fedsnv", "fedspeed", "fedtm", "fedyogi", "ghbm", "local_ghbm", "mfl",
-  "mime", "mime_mvr", "mimelite", "mimexlite", "mofedsam", "scaffold", "scaffold_m",
+  "fedavg", "fedavg_glm", "fedavg_lm", "fedavgm", "fedcm", "fedcomgate", "feddyn", "fedexp",
+  "fedgbo", "fedglomo", "fedgm", "fedgm_staged", "fedhbm", "fedinit", "fedlion", "fedlomo",
+  "fedmax", "fedmuon", "fednag", "fednova", "fedpaq", "fedpaq_glm", "fedpaq_lm", "fedpid",
+  "fedprox", "fedrmsprop", "fedsam", "fedsgd", "fedsnv", "fedspeed", "fedtm", "fedyogi", "ghbm",
+  "local_ghbm", "mfl", "mime", "mime_mvr", "mimelite", "mimexlite", "mofedsam", "scaffold",
+  "scaffold_m",
 ]  # fmt: skip
 
 BUILDERS: dict[str, Callable[..., Algorithm]] = {
@@ -111,6 +114,8 @@ BUILDERS: dict[str, Callable[..., Algorithm]] = {
   "autofedgm_staged": autofedgm_staged,
   "fedacg": fedacg,
   "fednova": fednova,
+  "fedexp": fedexp,
+  "fedinit": fedinit,
   "fedsam": fedsam,
   "mofedsam": mofedsam,
   "fedlion": fedlion,

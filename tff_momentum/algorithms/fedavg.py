@@ -18,7 +18,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from tff_momentum import trees
-from tff_momentum.algorithm import Algorithm, Exchange, Update, named
+from tff_momentum.algorithm import Algorithm, Averaging, Exchange, Update, named
 from tff_momentum.client import Client
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
@@ -116,6 +116,7 @@ def averaging(
     exchanges=(Exchange(lambda x, t: x, client_update, server_update),),
     model=lambda x: x,
     client_weighting=client_weighting,
+    averaging=Averaging(),
   )
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tff_momentum import trees, wire_bytes
-from tff_momentum.algorithm import Algorithm, Exchange, Update, named
+from tff_momentum.algorithm import Algorithm, Averaging, Exchange, Update, named
 from tff_momentum.client import Gradient
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
@@ -107,4 +107,5 @@ def client_momentum(
     model=lambda state: state.x,
     client_weighting=client_weighting,
     momentum=lambda state, t, steps: state.m,
+    averaging=Averaging(delta="delta", x="x"),
   )

@@ -65,6 +65,12 @@ def fedgbo(
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   base = as_optimizer(optimizer)
+  invert = base.invert
+  if invert is None:
+    raise ValueError(
+      "optimizer must be one whose steps give the gradient back: sgd, sgdm, rmsprop, adagrad or adam; "
+      f"found {base}."
+    )
 
   def client_update(client, message, state):
     x, s = message
@@ -78,7 +84,7 @@ def fedgbo(
     x, s = state
     length = eta_l(info.round) * mean.K  # 0 where a schedule is 0: the mean step is then 0
     mean_step = trees.map(lambda x, y: tf.math.divide_no_nan(x - y, length), x, mean.y)
-    return ServerState(x=mean.y, s=base.track(base.invert(mean_step, s), s))
+    return ServerState(x=mean.y, s=base.track(invert(mean_step, s), s))
 
   return with_statistics(base, client_update, server_update, client_weighting)
 

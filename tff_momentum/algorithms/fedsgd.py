@@ -99,8 +99,7 @@ def fedsgd(
     return Update(client.full_gradient(x))
 
   def server_update(state, gradient, info):
-    u = base.step(gradient, state.s)
-    x = trees.map(lambda x, u: x - eta(info.round) * u, state.x, u)
+    x = base.move(state.x, base.step(gradient, state.s), eta(info.round))
     return ServerState(x, base.track(gradient, state.s))
 
   return Algorithm(

@@ -6,13 +6,14 @@ IEEE Transactions on Parallel and Distributed Systems 2020. https://arxiv.org/ab
     client:  s ← V(g(y; b), s);   y ← y − η_l · (the step of the new s), from (y, s) = (x, s)
     server:  x ← E[y];   s ← E[s_i]
 
+With `optimizer="lion"` this is FedLion.
+
 Deviations: the paper has momentum alone; other base optimizers follow FedGBO
 (https://arxiv.org/abs/2108.09134).
 """
 
 import dataclasses
 
-from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, Update, named
 from tff_momentum.algorithms.fedgbo import ServerState, with_statistics
 from tff_momentum.default_rates import derives_rates
@@ -58,9 +59,9 @@ def mfl(
     def step(carry, grad):
       y, s = carry
       g = grad(y)
-      s = base.track(g, s)
-      u = base.moving_step(g, s)
-      return ServerState(trees.map(lambda y, u: y - eta_l(client.round) * u, y, u), s)
+      new = base.track(g, s)
+      u = base.moving_step(g, s, new)
+      return ServerState(base.move(y, u, eta_l(client.round)), new)
 
     return Update(client.steps(step, message))
 

@@ -68,7 +68,7 @@ def mime(
 
     def step(y, grad):
       corrected = trees.map(lambda gy, gx, c: gy - gx + c, grad(y), grad(x), c)
-      return trees.map(lambda y, u: y - eta_l(client.round) * u, y, base.step(corrected, s))
+      return base.move(y, base.step(corrected, s), eta_l(client.round))
 
     return Update(client.steps(step, x))
 

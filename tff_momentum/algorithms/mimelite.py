@@ -69,7 +69,7 @@ def mimelite(
     x, s = message
 
     def step(y, grad):
-      return trees.map(lambda y, u: y - eta_l(client.round) * u, y, base.step(grad(y), s))
+      return base.move(y, base.step(grad(y), s), eta_l(client.round))
 
     return Update(Upload(client.steps(step, x), client.full_gradient(x)))
 
@@ -110,7 +110,7 @@ def mimexlite(
     def step(carry, grad):
       y, first, is_first = carry
       g = grad(y)
-      y = trees.map(lambda y, u: y - eta_l(client.round) * u, y, base.step(g, s))
+      y = base.move(y, base.step(g, s), eta_l(client.round))
       return y, trees.where(is_first, g, first), tf.constant(False)
 
     y, first, _ = client.steps(step, (x, trees.zeros_like(x), tf.constant(True)))

@@ -6,7 +6,7 @@ Sai Praneeth Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for 
     client:  y ← y − η_l (g(y; b) − c_i + c), from y = x
              c_i⁺ = G_i(x)                          (option I)
              c_i⁺ = c_i − c + (x − y)/(K_i η_l)     (option II)
-    server:  x ← x + η E[y − x];   c ← c + (W/W_all) E[c_i⁺ − c_i]
+    server:  x ← x − η E[Δ], Δ = x − y;   c ← c + (W/W_all) E[c_i⁺ − c_i]
 
 W/W_all is S/N, or the cohort's share of all examples when E[·] is weighted by examples; otherwise c would not
 stay the mean of all c_i.
@@ -15,7 +15,7 @@ stay the mean of all c_i.
 from typing import NamedTuple
 
 from tff_momentum import trees, validation
-from tff_momentum.algorithm import WEIGHTINGS, Algorithm, Exchange, Update, named
+from tff_momentum.algorithm import WEIGHTINGS, Algorithm, Averaging, Exchange, Update, named
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
 
@@ -28,9 +28,9 @@ class ServerState(NamedTuple):
 
 
 class Upload(NamedTuple):
-  """The changes of the client's model and of its control variate."""
+  """The client's update Δ = x − y and the change of its control variate."""
 
-  dy: Tree
+  delta: Tree
   dc: Tree
 
 
@@ -77,17 +77,17 @@ def scaffold(
     def step(y, grad):
       return trees.map(lambda y, g, e: y - lr * (g + e), y, grad(y), correction)
 
-    dy = trees.subtract(client.steps(step, x), x)
+    delta = trees.subtract(x, client.steps(step, x))
     if option == "I":
       c_new = client.full_gradient(x)
     else:
-      c_new = trees.subtract(trees.per_step(dy, -lr, client.num_steps), correction)
-    return Update(Upload(dy, trees.subtract(c_new, c_i)), state=c_new)
+      c_new = trees.subtract(trees.per_step(delta, lr, client.num_steps), correction)
+    return Update(Upload(delta, trees.subtract(c_new, c_i)), state=c_new)
 
   def server_update(state, mean, info):
     share = info.weight / everyone
     return ServerState(
-      x=trees.map(lambda x, dy: x + eta(info.round) * dy, state.x, mean.dy),
+      x=trees.map(lambda x, d: x - eta(info.round) * d, state.x, mean.delta),
       c=trees.map(lambda c, dc: c + share * dc, state.c, mean.dc),
     )
 
@@ -97,6 +97,7 @@ def scaffold(
     model=lambda state: state.x,
     init_client=lambda x, seed: trees.zeros_like(x),
     client_weighting=client_weighting,
+    averaging=Averaging(delta="delta", x="x"),
   )
 
 

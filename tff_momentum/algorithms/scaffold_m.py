@@ -22,7 +22,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tff_momentum import trees
-from tff_momentum.algorithm import Algorithm, Exchange, Update, named
+from tff_momentum.algorithm import Algorithm, Averaging, Exchange, Update, named
 from tff_momentum.algorithms.scaffold import population
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
@@ -119,4 +119,5 @@ def scaffold_m(
     init_client=lambda x, seed: trees.zeros_like(x),
     client_weighting=client_weighting,
     momentum=lambda state, t, steps: state.m,
+    averaging=Averaging(delta="delta", x="x"),
   )

@@ -1,1 +1,1 @@
-"""Functions from `Algorithm` to `Algorithm`: compressed uploads, asynchronous clients."""
+"""Functions from `Algorithm` to `Algorithm`: compression, asynchronous clients, FedExP, FedInit."""

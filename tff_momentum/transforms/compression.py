@@ -133,9 +133,15 @@ def compressed(algorithm: Algorithm, compression: Quantiser | str) -> Algorithm:
 
   def with_quantised_upload(number: int, exchange: Exchange) -> Exchange:
     if exchange.upload_bytes is not wire_bytes.dense_bytes:
+      before = algorithm.averaging is not None and not algorithm.averaging.exact
+      if before or "bits" in algorithm.hyperparameters:
+        found = "compresses its uploads itself: set its own `bits`."
+      else:
+        found = (
+          "counts its bytes itself, because the server derives part of the upload from the rest."
+        )
       raise ValueError(
-        f"Expected an algorithm with uncompressed uploads for {q} to compress; found one that compresses "
-        "its uploads itself: set its own `bits`."
+        f"Expected an algorithm with uncompressed uploads for {q} to compress; found one that {found}"
       )
 
     def client_update(client, message, state):
@@ -144,7 +150,9 @@ def compressed(algorithm: Algorithm, compression: Quantiser | str) -> Algorithm:
 
     return dataclasses.replace(exchange, client_update=client_update, upload_bytes=q.packed_bytes)
 
+  averaging = algorithm.averaging
   return dataclasses.replace(
     algorithm,
+    averaging=averaging and dataclasses.replace(averaging, exact=False),
     exchanges=tuple(with_quantised_upload(*each) for each in enumerate(algorithm.exchanges)),
   )
