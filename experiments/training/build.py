@@ -68,7 +68,7 @@ def check_transforms(
   compression: str | None,
 ) -> None:
   """Raises ValueError, before any data is loaded, for transforms that do not fit the algorithm."""
-  if transform:
+  if transform is not None:
     algorithm = algorithms.build(algo, _arguments(algo, STAND_INS, hyperparameters))
     by_name.apply(algorithm, transform, _compression(compression))
 

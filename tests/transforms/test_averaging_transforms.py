@@ -129,8 +129,7 @@ def test_relaxed_starts_come_before_compression_and_warn_where_models_diverge():
 )
 def test_a_bad_text_is_refused(text, reason):
   with pytest.raises(ValueError, match=reason):
-    for each in by_name.parse(text):
-      each.apply(build("fedavg"))
+    by_name.apply(build("fedavg"), text)
 
 
 def test_fedexp_chooses_the_servers_rate_itself():

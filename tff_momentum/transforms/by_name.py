@@ -79,7 +79,7 @@ def apply(
   Raises:
     ValueError: a transform does not fit the algorithm.
   """
-  found = parse(text) if text else ()
+  found = () if text is None else parse(text)
   for each in found:
     algorithm = algorithm if each.after_compression else each.apply(algorithm)
   if compress is not None:
