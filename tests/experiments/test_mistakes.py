@@ -51,6 +51,7 @@ QUICK = {
   "whole number": (RUN, ["--task=digits", "--algo=ghbm", "--set", "tau=2.5"], "tau must be a whole number"),
   "truth value": (RUN, ["--task=digits", "--algo=fedadc", "--set", "nesterov=1"], "true or false"),
   "optimizer": (RUN, ["--task=digits", "--algo=mime", "--set", "optimizer=sgmd"], "Did you mean sgd?"),
+  "clip norm": (RUN, [*DIGITS, "--client_clip_norm=0"], "--client_clip_norm must be above 0; found 0."),
   "no value": (RUN, [*DIGITS, "--set", "beta"], "--set takes name=value"),
   "twice": (RUN, [*DIGITS, "--set", "beta=0", "--set", "beta=0.5"], "is given twice"),
   "rate twice": (
@@ -137,6 +138,9 @@ SLOW = {
   "no GPU": (RUN, [*DIGITS, "--devices=gpu"], 'Expected at least one GPU for devices "gpu"; found none'),
   "schedule's arguments": (
     RUN, [*DIGITS, "--client_learning_rate=step(0.1)"], "step missing 1 required keyword-only argument"),
+  "transform": (
+    RUN, ["--task=digits", "--algo=fedadam", "--transform=fedexp"],
+    "fedexp needs an algorithm whose server steps x ← x − η E[Δ]"),
   "missing data": (
     RUN, ["--task=emnist", "--algo=fedavg", "--data_dir={tmp}/empty"],
     "get it from https://storage.googleapis.com/tff-datasets-public/emnist_all.sqlite.lzma (unpacked)"),

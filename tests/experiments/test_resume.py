@@ -75,7 +75,12 @@ def assert_same_run(a, b):
 
 
 CASES = {
-  "stateful and compressed": ["--algo=scaffold", "--compression=qsgd:8"],
+  "stateful and compressed": [
+    "--algo=scaffold",
+    "--compression=qsgd:8",
+    "--transform=fedinit+fedexp",
+    "--client_clip_norm=1",
+  ],  # fmt: skip
   "stateless": ["--algo=mime"],
   "stateful, by examples": ["--algo=fedhbm"],
   "asynchronous": ["--algo=autofedgm", "--client_steps_law=uniform(1, 6)", "--dropout_rate=0.1"],
