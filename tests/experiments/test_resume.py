@@ -80,7 +80,7 @@ CASES = {
     "--compression=qsgd:8",
     "--transform=fedinit+fedexp",
     "--client_clip_norm=1",
-  ],  # fmt: skip
+  ],
   "stateless": ["--algo=mime"],
   "stateful, by examples": ["--algo=fedhbm"],
   "asynchronous": ["--algo=autofedgm", "--client_steps_law=uniform(1, 6)", "--dropout_rate=0.1"],
