@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from tff_momentum import validation, wire_bytes
 from tff_momentum.algorithm import Algorithm, Exchange, Update
+from tff_momentum.registry import ALGORITHMS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +135,8 @@ def compressed(algorithm: Algorithm, compression: Quantiser | str) -> Algorithm:
   def with_quantised_upload(number: int, exchange: Exchange) -> Exchange:
     if exchange.upload_bytes is not wire_bytes.dense_bytes:
       before = algorithm.averaging is not None and not algorithm.averaging.exact
-      if before or "bits" in algorithm.hyperparameters:
+      known = ALGORITHMS.get(algorithm.name)
+      if before or (known is not None and "bits" in known.hyperparameters):
         found = "compresses its uploads itself: set its own `bits`."
       else:
         found = (
