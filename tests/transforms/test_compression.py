@@ -100,8 +100,11 @@ def test_any_algorithm_can_be_compressed_and_its_bytes_are_counted():
   assert exact.process.bytes_up(0) == 2 * 16 * 4
   assert ours.process.bytes_up(0) == 2 * (16 * 12 // 8 + 2 * 4)  # two tensors, each with its norm
   assert ours.process.bytes_down(0) == exact.process.bytes_down(0)
-  with pytest.raises(ValueError, match="compresses its uploads itself"):
+  with pytest.raises(ValueError, match="is compressed already"):
     compression.compressed(ours.process.algorithm, "qsgd:4")
+  for name, reason in (("fedpaq", "set its own `bits`"), ("fedcm", "derives part of the upload")):
+    with pytest.raises(ValueError, match=reason):
+      compression.compressed(algorithms.builder(name)(client_learning_rate=0.1), "qsgd:4")
 
 
 def aggregate(factory, values, weights=None, rounds=1):

@@ -134,14 +134,11 @@ def compressed(algorithm: Algorithm, compression: Quantiser | str) -> Algorithm:
 
   def with_quantised_upload(number: int, exchange: Exchange) -> Exchange:
     if exchange.upload_bytes is not wire_bytes.dense_bytes:
-      before = algorithm.averaging is not None and not algorithm.averaging.exact
       known = ALGORITHMS.get(algorithm.name)
-      if before or (known is not None and "bits" in known.hyperparameters):
-        found = "compresses its uploads itself: set its own `bits`."
+      if known is not None and "bits" not in known.hyperparameters:
+        found = "is compressed already, or whose server derives part of the upload from the rest."
       else:
-        found = (
-          "counts its bytes itself, because the server derives part of the upload from the rest."
-        )
+        found = "compresses its uploads itself: set its own `bits`."
       raise ValueError(
         f"Expected an algorithm with uncompressed uploads for {q} to compress; found one that {found}"
       )
