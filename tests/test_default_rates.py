@@ -37,6 +37,8 @@ def test_rules_give_hyperparameters_that_the_builder_has_and_say_why(algo):
     ("fedsgd", {}, {"server_learning_rate": 0.6}),
     ("fednova", {}, {"client_learning_rate": 0.133}),
     ("fedlion", {}, {"client_learning_rate": 0.003}),
+    ("fedmuon", {}, {"client_learning_rate": 0.03}),
+    ("mfl", {"optimizer": "muon"}, {"client_learning_rate": 0.03}),
     ("mfl", {"optimizer": "lion"}, {"client_learning_rate": 0.003}),
     ("diloco", {"inner": "sgd"}, {"client_learning_rate": 0.0429}),  # 0.3 / (0.7 / 0.1)
     ("fedsgd", {"optimizer": "sgdm(0.9)"}, {"server_learning_rate": 0.06}),

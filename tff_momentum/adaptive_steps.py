@@ -29,6 +29,11 @@ def unit_step_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
   return {"client_learning_rate": sgd.learning_rate / 100}
 
 
+def orthogonal_step_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
+  """An orthogonal step has singular values near 1, so its entries are small: the rate is a tenth of SGD's."""
+  return {"client_learning_rate": sgd.learning_rate / 10}
+
+
 def bias_correction(beta: float, steps: tf.Tensor) -> tf.Tensor:
   """1 − β^steps, accurate also for β near 1."""
   return -tf.math.expm1(steps * math.log(beta)) if beta else tf.ones_like(steps)

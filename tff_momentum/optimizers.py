@@ -84,7 +84,8 @@ class Muon(NamedTuple):
   vectors: Moments
 
 
-UNIT_STEP = 100.0  # how much smaller than SGD's the rate of a step of fixed size is, by experience
+# How much smaller than SGD's the rates of steps of fixed size are, as in `adaptive_steps`.
+SIGN_STEP, ORTHOGONAL_STEP = 100.0, 10.0
 
 
 def client_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
@@ -253,7 +254,7 @@ def lion(beta1: float = 0.9, beta2: float = 0.99, *, decay: float = 0.0) -> Opti
     moving_step=lambda g, m, new: step(g, m),
     text=f"lion({beta1:g}, {beta2:g}, decay={decay:g})",
     momentum=lambda m: m,
-    gain=UNIT_STEP,
+    gain=SIGN_STEP,
     decay=decay,
   )
 
@@ -306,7 +307,7 @@ def muon(
     invert=None,
     moving_step=moving_step,
     text=f"muon({arguments}, v0={v0:g})",
-    gain=UNIT_STEP,
+    gain=ORTHOGONAL_STEP,
     decay=decay,
   )
 

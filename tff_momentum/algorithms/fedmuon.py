@@ -44,7 +44,7 @@ class Upload(NamedTuple):
 
 
 @named
-@derives_rates(adaptive_steps.unit_step_rates)
+@derives_rates(adaptive_steps.orthogonal_step_rates)
 def fedmuon(
   *,
   client_learning_rate: float | Schedule,
