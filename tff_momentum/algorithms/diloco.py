@@ -80,7 +80,7 @@ def diloco(
     server_learning_rate: η > 0, a number or a schedule; default 0.7.
     beta: β in [0, 1), the outer momentum; default 0.9.
     inner: the workers' optimizer, "adamw" (default) or "sgd".
-    inner_state: whether a worker's moments are for "keep" (default) or "reset" in every round.
+    inner_state: what happens to a worker's moments between its rounds, "keep" (default) or "reset".
     beta1: β₁ in [0, 1) of AdamW; default 0.9.
     beta2: β₂ in [0, 1) of AdamW; default 0.95.
     epsilon: ε > 0 of AdamW; default 1e-8.
