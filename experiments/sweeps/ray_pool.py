@@ -3,6 +3,7 @@
 The repository, the data and the sweep's folder must have the same path on every machine.
 """
 
+import logging
 import os
 import pathlib
 import signal
@@ -92,9 +93,14 @@ def run_job(job: PoolJob, folder: str, threads: int) -> int:
     local_pool.signal_group(process, signal.SIGKILL)
 
 
-def _python_path() -> str:
-  """The search path of the runs: this repository, then that of the sweep."""
-  return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+def environment() -> dict[str, str]:
+  """Returns the environment variables that runs on all nodes get.
+
+  These are the search path, with this repository first, and the folder of the data sets.
+  """
+  path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+  data = os.environ.get("TFM_DATA_DIR")
+  return {"PYTHONPATH": path, **({"TFM_DATA_DIR": os.path.abspath(data)} if data else {})}
 
 
 def _connect(address: str) -> Any:
@@ -111,7 +117,8 @@ def _connect(address: str) -> Any:
     ray.init(
       address=address,  # with None, Ray would look for the last cluster started, and wait if it is gone
       log_to_driver=False,
-      runtime_env={"env_vars": {"PYTHONPATH": _python_path()}},
+      logging_level=logging.ERROR,
+      runtime_env={"env_vars": environment()},
       **own,
     )
   except (ConnectionError, ValueError, RuntimeError) as error:

@@ -10,6 +10,7 @@ import time
 import psutil
 import pytest
 
+from experiments.sweeps import ray_pool
 from experiments.sweeps.local_pool import LocalPool
 from experiments.sweeps.pool import PoolJob
 from tests import ROOT
@@ -212,11 +213,21 @@ def test_halving_continues_only_the_best(tmp_path):
     assert found == {"0.1": ("done", "9"), "0.001": ("pruned", "3"), "0.00001": ("pruned", "3")}
 
 
+def test_runs_on_other_nodes_know_the_folder_of_the_data(monkeypatch, tmp_path):
+  monkeypatch.delenv("TFM_DATA_DIR", raising=False)
+  assert set(ray_pool.environment()) == {"PYTHONPATH"}
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.setenv("TFM_DATA_DIR", "data")
+  assert ray_pool.environment()["TFM_DATA_DIR"] == str(tmp_path / "data")
+
+
 @pytest.mark.slow
 def test_a_sweep_runs_on_ray(tmp_path):
   result = sweep("--task=quadratic", "--algo=fedavg", "--algo=fedavgm", "--total_rounds=3", "--ray=local",
                  f"--root_output_dir={tmp_path}", "--sweep_name=s")  # fmt: skip
   assert result.returncode == 0, result.stdout + result.stderr
+  assert "INFO" not in result.stderr
+  assert "INFO" not in result.stderr
   assert {row["state"] for row in read_table(tmp_path / "s").values()} == {"done"}
 
 
