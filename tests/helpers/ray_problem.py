@@ -51,5 +51,23 @@ def _broken(batch_size: int) -> tf.data.Dataset:
   )
 
 
+@dataclasses.dataclass
+class WaitingClients:
+  """Clients that wait for a time, drawn from a log-normal distribution, instead of computing."""
+
+  scale: float
+
+  def seconds(self, client: int) -> float:
+    return self.scale * np.random.default_rng(client).lognormal(0.0, 1.0)
+
+  def dataset(self, client: str, seed: np.ndarray, batch_size: int) -> tf.data.Dataset:
+    time.sleep(self.seconds(int(client)))
+    return harness.client_dataset(0)
+
+
+def load_waiting(scale: float) -> WaitingClients:
+  return WaitingClients(scale)
+
+
 def load(examples: int, marks: str = "", seconds: float = 0.0, batches: bool = False) -> Clients:
   return Clients(examples, marks, seconds, batches)

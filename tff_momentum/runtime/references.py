@@ -67,6 +67,7 @@ class DataReference:
     client: The client's name.
     seed: The seed that shuffles the client's data in this round.
     batch_size: The number of examples in a batch.
+    num_examples: The number of the client's examples, if it is known: clients with many examples start first.
 
   >>> from tff_momentum import runtime
   >>> train = runtime.source("mypackage.mydata:load", split="train")
@@ -77,6 +78,7 @@ class DataReference:
   client: str
   seed: tuple[int, int]
   batch_size: int
+  num_examples: int = 0
 
   def resolve(self) -> ClientBatches | tf.data.Dataset:
     """Reads the data in this process; the first call for a source loads the source."""
