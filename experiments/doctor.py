@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks this machine: prints a green or red line for each check, with a fix for what fails.
 
-    python experiments/doctor.py [--data_dir=DIR] [--ray=ADDRESS]
+    python experiments/doctor.py [--data_dir=DIR] [--ray=ADDRESS] [--gpu_audit]
 
 Exits with code 1 if a check fails. Checks that need TensorFlow run in their own processes with a time limit,
 so that a crash or a hang is reported as a failure.
@@ -20,7 +20,7 @@ from collections.abc import Callable
 if not __package__:  # run as a script: import from the project's root, not from this folder
   sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-from experiments.checks import machine
+from experiments.checks import gpus, machine
 from experiments.checks.machine import INSTALL, CheckResult
 from experiments.cli.errors import OneSentenceParser
 
@@ -40,11 +40,14 @@ CHECKS = (
   Check("disk", machine.disk),
   Check("memory", machine.memory),
   Check("data", machine.data),
+  Check("gpu", gpus.gpu),
   Check("devices", machine.devices, seconds=120),
   Check("training", machine.training, seconds=180),
   Check("tff worker", machine.tff_worker, seconds=180),
   Check("ray", machine.ray, seconds=120),
 )
+# What --gpu_audit adds.
+AUDIT = Check("gpu audit", gpus.audit, seconds=1800)
 
 
 def perform(check: Check, arguments: argparse.Namespace) -> CheckResult:
@@ -96,11 +99,17 @@ def main(argv: list[str]) -> int:
   )
   parser.add_argument("--ray", metavar="ADDRESS", help="check the Ray cluster at this address")
   parser.add_argument(
-    "--only", choices=[check.name for check in CHECKS], help="run only this check"
+    "--gpu_audit",
+    action="store_true",
+    help="look for what would be slow on a GPU in all algorithms and models; needs no GPU, takes minutes",
+  )
+  parser.add_argument(
+    "--only", choices=[check.name for check in (*CHECKS, AUDIT)], help="run only this check"
   )
   parser.add_argument("--answer", help=argparse.SUPPRESS)
   arguments = parser.parse_args(argv)
-  checks = [check for check in CHECKS if arguments.only in (None, check.name)]
+  every = (*CHECKS, AUDIT) if arguments.gpu_audit or arguments.only == AUDIT.name else CHECKS
+  checks = [check for check in every if arguments.only in (None, check.name)]
   if arguments.answer:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     line = perform(checks[0], arguments)

@@ -231,15 +231,17 @@ class Client:
 
     It is a reduction over the data set because the in-process runtime has a fast path for those.
     """
-    first, several = (start, self._model.empty_tally()), self.num_batches > 1
+    first = (start, self._model.empty_tally())
+    # With one batch we cannot tell whether it is full-sized. GPUs keep these 32-bit integers on the host,
+    # where the branch between full and smaller batches is decided.
+    several = tf.cast(self.num_batches > 1, tf.int32)
 
     def step(state, batch):
       k, full_size, *leaves = state
       carry, tally = tf.nest.pack_sequence_as(first, leaves)
-      size = _size(batch)
-      full_size = tf.where(tf.equal(k, 0), size, full_size)
-      # With one batch we cannot tell whether it is full-sized.
-      full = tf.equal(size, full_size) & several
+      size = tf.shape(tf.nest.flatten(batch)[0])[0]
+      full_size += size * (1 - tf.minimum(full_size, 1))  # the first batch's size
+      full = tf.equal(size * several, full_size)
 
       def value_and_grad(y: Weights) -> tuple[Tally, Weights]:
         return self._value_and_grad(y, batch, self._batch_seed(k), tfm_full_batch=full)
@@ -247,7 +249,7 @@ class Client:
       carry, new = body(value_and_grad, carry, batch)
       return k + 1, full_size, *tf.nest.flatten((carry, trees.add(tally, new)))
 
-    state = (tf.zeros([], tf.int64), tf.zeros([]), *tf.nest.flatten(first))
+    state = (tf.zeros([], tf.int64), tf.zeros([], tf.int32), *tf.nest.flatten(first))
     _, _, *leaves = self._first_batches(count).reduce(state, step)
     return tf.nest.pack_sequence_as(first, leaves)
 

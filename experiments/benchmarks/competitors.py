@@ -34,12 +34,14 @@ class Competitor(Protocol):
 class Ours:
   """This library on one of its runtimes."""
 
-  def __init__(self, item: work_items.Item, runtime: str, algorithm: str = ALGORITHM):
+  def __init__(self, item: work_items.Item, runtime: str | None, algorithm: str = ALGORITHM):
+    """Builds the process and the clients; without a `runtime`, computations run in TFF's default context."""
     with garbage.imports_to_keep():
       import tff_momentum as tfm
       from tff_momentum.processes.process import ClientInput
 
-    tfm.set_execution_context(runtime)
+    if runtime is not None:
+      tfm.set_execution_context(runtime)
     data = [
       tfm.ClientBatches(_examples(item, i), batch_size=item.batch) for i in range(item.clients)
     ]

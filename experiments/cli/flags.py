@@ -103,9 +103,14 @@ def _define_training() -> None:
   flags.DEFINE_enum("runtime", "inprocess", RUNTIMES, "Where TFF computations run.")
   flags.DEFINE_string("ray_address", None, "With --runtime=ray: address of the cluster, host:port or auto; "
                       "default: a cluster on this machine.")  # fmt: skip
-  flags.DEFINE_string(
-    "devices", "auto", "Devices to train on: auto, cpu, gpu, or cpu:N for N logical CPUs."
-  )
+  flags.DEFINE_string("devices", "auto", "Devices to train on: auto, cpu, gpu, cpu:N for N logical CPUs, or "
+                      "gpu:N for N logical devices on each GPU.")  # fmt: skip
+  flags.DEFINE_enum("tf32", "off", ["off", "on"], "On GPUs since Ampere: compute matrix products and "
+                    "convolutions in TF32, faster and with 10 bits of mantissa.")  # fmt: skip
+  flags.DEFINE_bool("deterministic", False, "On GPUs: run deterministic kernels only; an operation without "
+                    "one is an error.")  # fmt: skip
+  flags.DEFINE_enum("gpu_convolutions", "cudnn", ["cudnn", "xla"], "On GPUs: leave convolutional models to "
+                    "cuDNN, or compile them with XLA.")  # fmt: skip
   positive("max_clients_in_flight", None, "Largest number of clients that train in parallel.")
   flags.DEFINE_enum("client_states", "auto", ["auto", "memory", "disk"], "Where to keep the clients' states; "
                     "auto: on disk if all of them exceed 1 GiB.")  # fmt: skip

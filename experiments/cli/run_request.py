@@ -7,6 +7,7 @@ resolves them once the task is loaded.
 import dataclasses
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from absl import flags
 
@@ -29,6 +30,9 @@ class RuntimeOptions:
   devices: str = "auto"
   max_clients_in_flight: int | None = None
   ray_address: str | None = None
+  tf32: bool = False
+  deterministic: bool = False
+  gpu_convolutions: Literal["cudnn", "xla"] = "cudnn"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +146,9 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
       devices=given.devices,
       max_clients_in_flight=given.max_clients_in_flight,
       ray_address=given.ray_address,
+      tf32=given.tf32 == "on",
+      deterministic=given.deterministic,
+      gpu_convolutions=given.gpu_convolutions,
     ),
     output=OutputOptions(
       root=given.root_output_dir,
@@ -176,10 +183,13 @@ def _check_runtime(given: flags.FlagValues) -> None:
   if given.ray_address is not None:
     with as_user_errors(ConnectionError):
       check_listening(given.ray_address)
-  if not re.fullmatch(r"auto|gpu|cpu(:[1-9]\d*)?", given.devices):
+  if not re.fullmatch(r"auto|(gpu|cpu)(:[1-9]\d*)?", given.devices):
     raise UserError(
-      f"--devices must be auto, cpu, gpu, or cpu:N with N at least 1; found {given.devices!r}."
+      f"--devices must be auto, cpu, gpu, cpu:N or gpu:N with N at least 1; found {given.devices!r}."
     )
+  if given.runtime == "tff" and (given.deterministic or given.tf32 == "on"):
+    raise UserError("--deterministic and --tf32 are for GPUs, which --runtime=tff does not use; "
+                    "remove them.")  # fmt: skip
 
 
 def _given(given: flags.FlagValues, names: tuple[str, ...]) -> dict[str, object]:

@@ -53,6 +53,9 @@ def run(request: RunRequest) -> int:
         devices=request.runtime.devices,
         max_clients_in_flight=request.runtime.max_clients_in_flight,
         address=request.runtime.ray_address,
+        tf32=request.runtime.tf32,
+        deterministic=request.runtime.deterministic,
+        gpu_convolutions=request.runtime.gpu_convolutions,
       )
     task, validation = build.load_task(request)
     config = run_config.resolve(request, task, validation.clients if validation else ())

@@ -10,10 +10,11 @@ import time
 import pytest
 
 from experiments import doctor
-from experiments.checks import machine
+from experiments.checks import gpus, machine
 from experiments.checks.machine import CheckResult
 from experiments.doctor import Check
 from tests import ROOT
+from tff_momentum.runtime.gpu_decisions import GIGABYTE, Gpu, Machine
 
 NOTHING = argparse.Namespace(data_dir=None, ray=None)
 
@@ -119,6 +120,23 @@ def test_ray_is_only_missed_when_asked_for(monkeypatch):
   line = machine.ray(argparse.Namespace(ray="1.2.3.4:6379"))
   assert not line.ok
   assert "cluster" in line.fix
+
+
+def test_a_machine_without_a_gpu_gets_one_line_with_what_was_checked_anyway():
+  line = gpus.report(Machine())
+  assert line.ok
+  assert line.found.startswith(
+    "none (no NVIDIA driver); checked anyway: the extra gpu is not installed"
+  )
+  assert "XLA finds no libdevice and no ptxas" in line.found
+
+
+def test_a_card_that_cannot_be_used_is_a_red_line():
+  blackwell = Gpu("NVIDIA B200", 180 * GIGABYTE, (10, 0))
+  line = gpus.report(Machine(gpus=(blackwell,), driver=(570, 86, 10)))
+  assert not line.ok
+  assert line.found == "None can be used."
+  assert "ends at 9.0" in line.fix
 
 
 def test_a_red_line_shows_its_fix_and_makes_the_exit_code_1(monkeypatch, capsys):

@@ -75,8 +75,8 @@ QUICK = {
   "availability": (RUN, [*DIGITS, "--availability=0.5"], "--availability is for"),
   "diagnostics": (RUN, [*DIGITS, "--diagnostics=drif"], "drift"),
   # run.py: machine
-  "no devices": (RUN, [*DIGITS, "--devices=cpu:0"], "--devices must be auto, cpu, gpu, or cpu:N"),
-  "devices": (RUN, [*DIGITS, "--devices=tpu"], "--devices must be auto, cpu, gpu, or cpu:N"),
+  "no devices": (RUN, [*DIGITS, "--devices=cpu:0"], "--devices must be auto, cpu, gpu, cpu:N or gpu:N"),
+  "devices": (RUN, [*DIGITS, "--devices=tpu"], "--devices must be auto, cpu, gpu, cpu:N or gpu:N"),
   "address without Ray": (RUN, [*DIGITS, "--ray_address=here:1"], "--ray_address is for --runtime=ray"),
   "nobody listens": (
     RUN, [*DIGITS, "--runtime=ray", "--ray_address=127.0.0.1:9"], "Expected a Ray cluster at '127.0.0.1:9'"),

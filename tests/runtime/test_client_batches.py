@@ -12,7 +12,7 @@ from tff_momentum.runtime import (
   Examples,
   batch_rule,
   context,
-  set_execution_context,
+  create_inprocess_context,
 )
 from tff_momentum.runtime.context import program_of
 
@@ -23,9 +23,10 @@ BATCHES = tff.SequenceType(
 )
 
 
-@pytest.fixture(autouse=True)
-def runtime():
-  set_execution_context("inprocess")
+@pytest.fixture(autouse=True, params=["graphs for CPUs", "graphs for GPUs"])
+def runtime(request):
+  context = create_inprocess_context("cpu", as_gpu=request.param == "graphs for GPUs")
+  tff.framework.set_default_context(context)
 
 
 def arrays(rows: int) -> collections.OrderedDict:

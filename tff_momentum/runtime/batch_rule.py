@@ -216,7 +216,7 @@ def epoch_draw(epoch: tf.Tensor) -> tf.Tensor:
   counter = tf.concat([four_of, tf.constant([_SEED2], tf.uint64)], 0)
   four = _random([4], tf.constant([_SEED], tf.uint64), counter, tf.uint32)
   pair = tf.reshape(tf.cast(four, tf.uint64), [2, 2])[tf.cast(epoch % 2, tf.int32)]
-  first, second = tf.split(pair, 2)
+  first, second = pair[:1], pair[1:]  # Split has no GPU kernel for uint64
   counter = tf.concat([tf.zeros([1], tf.uint64), second], 0)
   return tf.cast(_random([1], first, counter, tf.uint32), tf.uint64)
 

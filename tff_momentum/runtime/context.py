@@ -1,5 +1,6 @@
 """The in-process context: it runs a computation as a few TensorFlow functions on a pool of devices."""
 
+import dataclasses
 import functools
 import threading
 import weakref
@@ -16,6 +17,7 @@ from tff_momentum.runtime import blocks, compat, compiler, stages, types, values
 from tff_momentum.runtime.client_pass import MERGED_PER_CALL, ClientPass, Merge
 from tff_momentum.runtime.devices import HOST
 from tff_momentum.runtime.executors import ClientExecutor, PassWork
+from tff_momentum.runtime.gpu_decisions import Convolutions, DeviceKind
 from tff_momentum.runtime.plan import Node, Plan, build_plan
 from tff_momentum.runtime.rewrite import prepared_graphs, xla_choice
 from tff_momentum.runtime.rewrite.options import CompileMode, NeedsIterators, RewriteOptions, using
@@ -80,13 +82,15 @@ class InProcessContext(tff.framework.SyncContext):
     start_executor: Callable[[], ClientExecutor],
     default_num_clients: int = 0,
     compile: CompileMode = "auto",
+    device: DeviceKind = "CPU",
+    convolutions: Convolutions = "cudnn",
   ):
     """Does not start TensorFlow: `start_executor` is called at the first computation."""
     xla_choice.check_mode(compile)
     compat.stop_eager_tensor_leak()
     self._start_executor = start_executor
     self._default_num_clients = default_num_clients
-    self._compile = compile
+    self._options = RewriteOptions(None, compile, device, convolutions)
 
   @functools.cached_property
   def _executor(self) -> ClientExecutor:
@@ -111,7 +115,8 @@ class InProcessContext(tff.framework.SyncContext):
     intake, looped = run.intake, run.looped
     if intake.rule is not None and program.reads_by_index:
       try:
-        levels = program.levels(RewriteOptions(intake.rule, self._compile), looped)
+        options = dataclasses.replace(self._options, batches=intake.rule)
+        levels = program.levels(options, looped)
       except NeedsIterators as reason:
         logging.info("ClientBatches cannot be read by index: found %s.", reason)
         program.reads_by_index = False
@@ -119,7 +124,7 @@ class InProcessContext(tff.framework.SyncContext):
         intake.settle(by_index=True)
         return levels
     intake.settle(by_index=False)
-    return program.levels(RewriteOptions(None, self._compile), looped)
+    return program.levels(self._options, looped)
 
 
 # Keyed by identity, because hashing a computation serialises it.

@@ -13,9 +13,11 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.python.eager import context as eager_context
 
+from tff_momentum.runtime import gpu_settings
+
 _TASK = "/job:localhost/replica:0/task:0"
-# What the text `devices` may be; the group is the number of logical CPU devices.
-DEVICES = r"auto|gpu|cpu(?::([1-9]\d*))?"
+# What the text `devices` may be; the groups are the kind and the number of logical devices.
+DEVICES = r"auto|(gpu|cpu)(?::([1-9]\d*))?"
 HOST = _TASK + "/device:CPU:0"
 
 
@@ -86,7 +88,8 @@ def find_devices(devices: str | list[str]) -> list[str]:
 
   Args:
     devices: `"auto"` is all GPUs, with memory growth, or else the CPU. `"cpu"` and `"gpu"` are all devices of
-      that kind. `"cpu:4"` is four logical CPU devices. A list has names of TensorFlow devices.
+      that kind. `"cpu:4"` is four logical CPU devices, `"gpu:4"` four logical devices on each GPU. A list has
+      names of TensorFlow devices.
 
   Raises:
     ValueError: `devices` is none of these, or names an unknown device.
@@ -100,21 +103,36 @@ def find_devices(devices: str | list[str]) -> list[str]:
   match = re.fullmatch(DEVICES, devices)
   if not match:
     raise ValueError(
-      'Expected devices to be "auto", "gpu", "cpu", "cpu:N" with N at least 1, or a list of names; '
-      f"found {devices!r}."
+      'Expected devices to be "auto", "gpu", "cpu", "gpu:N" or "cpu:N" with N at least 1, or a list of '
+      f"names; found {devices!r}."
     )
-  if match.group(1):
-    return _split_cpu(int(match.group(1)))
-  gpus = [] if devices == "cpu" else tf.config.get_visible_devices("GPU")
-  if devices == "gpu" and not gpus:
+  kind, parts = match.groups()
+  if kind == "cpu" and parts:
+    return _split_cpu(int(parts))
+  gpus = [] if kind == "cpu" else tf.config.get_visible_devices("GPU")
+  if kind == "gpu" and not gpus:
     raise RuntimeError(
-      'Expected at least one GPU for devices "gpu"; found none. Use "cpu" or "auto".'
+      f'Expected at least one GPU for devices "{devices}"; found none. Use "cpu" or "auto".'
     )
   if gpus and not _has_started():
-    for gpu in gpus:
-      if tf.config.get_logical_device_configuration(gpu) is None:  # else it has a memory limit
-        tf.config.experimental.set_memory_growth(gpu, True)
-  return [_TASK + name for name in _logical_devices("GPU" if gpus else "CPU")]
+    _configure_gpus(gpus, int(parts) if parts else None)
+  found = [_TASK + name for name in _logical_devices("GPU" if gpus else "CPU")]
+  if parts and len(found) < int(parts) * len(gpus):
+    raise RuntimeError(
+      f"Expected {parts} logical devices on each of {len(gpus)} GPUs, found {len(found)} in all; call "
+      "set_execution_context before any other TensorFlow operation."
+    )
+  return found
+
+
+def _configure_gpus(gpus: list[tf.config.PhysicalDevice], parts: int | None) -> None:
+  for gpu in gpus:
+    if tf.config.get_logical_device_configuration(gpu) is not None:
+      continue  # it has memory limits, which exclude memory growth
+    if parts:
+      gpu_settings.split_gpu(gpu, parts)
+    else:
+      tf.config.experimental.set_memory_growth(gpu, True)
 
 
 def _has_started() -> bool:

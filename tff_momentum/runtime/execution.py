@@ -1,14 +1,17 @@
 """Chooses where TFF computations run: in this process, on a Ray cluster, or in TFF's own worker."""
 
+import functools
 import importlib.util
 from typing import Any
 
 import tensorflow_federated as tff
 
 from tff_momentum.runtime import devices as devices_lib
+from tff_momentum.runtime import gpu_decisions, gpu_machine, gpu_settings
 from tff_momentum.runtime.async_context import AsyncContext
 from tff_momentum.runtime.context import InProcessContext
 from tff_momentum.runtime.executors import ThreadExecutor
+from tff_momentum.runtime.gpu_decisions import Convolutions, DeviceKind, Options
 from tff_momentum.runtime.rewrite.options import CompileMode
 from tff_momentum.runtime.tff_worker import create_worker_context
 
@@ -25,6 +28,9 @@ def set_execution_context(
   address: str | None = None,
   num_actors: int | None = None,
   gpus_per_actor: float | None = None,
+  tf32: bool = False,
+  deterministic: bool = False,
+  gpu_convolutions: Convolutions = "cudnn",
 ) -> None:
   """Makes TFF run all further computations in the chosen runtime.
 
@@ -34,9 +40,9 @@ def set_execution_context(
   Args:
     runtime: `"inprocess"` (default), `"ray"` (a cluster), or `"tff"` (the worker process of TFF's wheel).
     devices: In process: `"auto"` (all GPUs, or else the CPU), `"gpu"`, `"cpu"`, `"cpu:N"` for N logical CPU
-      devices, or a list of TensorFlow device names.
+      devices, `"gpu:N"` for N logical devices on each GPU, or a list of TensorFlow device names.
     max_clients_in_flight: In process: the number of clients that train at the same time; default: one per
-      GPU, or one per CPU core.
+      CPU core, or a number per GPU that depends on its memory.
     threads: In process: TensorFlow's threads per operation. Default: one, or a warning if TensorFlow has
       already started with another number. An explicit number that cannot be set is an error.
     compile: In process and on Ray: which gradient functions XLA compiles: `"auto"` (those of recurrent
@@ -48,6 +54,10 @@ def set_execution_context(
     num_actors: On Ray: the number of clients that train at the same time; default: one per GPU of the
       cluster, or one per CPU.
     gpus_per_actor: On Ray: 0.5 lets two clients share a GPU; default: 1 if the cluster has GPUs.
+    tf32: On GPUs: whether matrix products and convolutions may use TF32, for the whole process.
+    deterministic: On GPUs: whether only deterministic kernels may run, for the whole process. TensorFlow
+      raises `UnimplementedError` for an operation that has none.
+    gpu_convolutions: On GPUs: `"cudnn"`, or `"xla"` to compile convolutional models.
 
   Raises:
     ValueError: An argument has a value that is not listed above, or Ray is not installed.
@@ -73,6 +83,9 @@ def set_execution_context(
     address=address,
     num_actors=num_actors,
     gpus_per_actor=gpus_per_actor,
+    tf32=tf32,
+    deterministic=deterministic,
+    gpu_convolutions=gpu_convolutions,
   )
   tff.framework.set_default_context(context)
 
@@ -116,6 +129,9 @@ def _create_context(
   address: str | None = None,
   num_actors: int | None = None,
   gpus_per_actor: float | None = None,
+  tf32: bool = False,
+  deterministic: bool = False,
+  gpu_convolutions: Convolutions = "cudnn",
 ) -> tff.framework.SyncContext:
   if runtime == "inprocess":
     return create_inprocess_context(
@@ -124,9 +140,13 @@ def _create_context(
       threads=threads,
       compile=compile,
       default_num_clients=default_num_clients,
+      tf32=tf32,
+      deterministic=deterministic,
+      gpu_convolutions=gpu_convolutions,
     )
   if runtime == "ray":
     _require_ray()
+    gpu_settings.apply(tf32, deterministic)
     from tff_momentum.runtime.ray import executor as ray_executor
 
     devices_lib.prefer_one_thread()
@@ -157,6 +177,10 @@ def create_inprocess_context(
   threads: int | None = None,
   compile: CompileMode = "auto",
   default_num_clients: int = 0,
+  tf32: bool = False,
+  deterministic: bool = False,
+  gpu_convolutions: Convolutions = "cudnn",
+  as_gpu: bool = False,
 ) -> InProcessContext:
   """Returns a context that runs computations in this process, without making it TFF's default.
 
@@ -166,6 +190,10 @@ def create_inprocess_context(
     threads: TensorFlow's threads per operation.
     compile: Which gradient functions XLA compiles.
     default_num_clients: The cohort size of computations without arguments placed at clients.
+    tf32: Whether GPUs may use TF32.
+    deterministic: Whether only deterministic kernels may run on GPUs.
+    gpu_convolutions: Who runs convolutions on GPUs.
+    as_gpu: Makes the graphs for a GPU whatever the devices are, for the audit of what a GPU would run.
 
   Raises:
     ValueError: An argument has an unknown value, or there are fewer clients in flight than devices.
@@ -185,20 +213,38 @@ def create_inprocess_context(
 
   def start() -> ThreadExecutor:
     names = devices_lib.find_devices(devices)
-    return ThreadExecutor(names, _slots_per_device(names, max_clients_in_flight))
+    by_size = "GPU" in names[0] and max_clients_in_flight is None
+    rule = functools.partial(_slots_per_gpu, names) if by_size else None
+    return ThreadExecutor(names, _slots_per_device(names, max_clients_in_flight), rule)
 
   # TensorFlow starts at the first computation, but mistakes are reported here.
-  _slots_per_device(devices_lib.find_devices(devices), max_clients_in_flight)
-  return InProcessContext(start, default_num_clients, compile)
+  names = devices_lib.find_devices(devices)
+  _slots_per_device(names, max_clients_in_flight)
+  gpu_settings.apply(tf32, deterministic)
+  on_gpus = "GPU" in names[0]
+  if on_gpus and not gpu_settings.prepare_gpus(Options(tf32=tf32)).compiles:
+    compile = "off"
+  kind: DeviceKind = "GPU" if on_gpus or as_gpu else "CPU"
+  return InProcessContext(start, default_num_clients, compile, kind, gpu_convolutions)
 
 
 def _slots_per_device(names: list[str], max_clients_in_flight: int | None) -> int:
   if max_clients_in_flight is None:
-    on_gpu = "GPU" in names[0]
-    return 1 if on_gpu else max(1, devices_lib.available_cores() // len(names))
+    if "GPU" in names[0]:
+      return _slots_per_gpu(names, 0)
+    return max(1, devices_lib.available_cores() // len(names))
   if max_clients_in_flight < len(names):
     raise ValueError(
       f"Expected max_clients_in_flight to be at least the number of devices, {len(names)}, "
       f"found {max_clients_in_flight}."
     )
   return max_clients_in_flight // len(names)
+
+
+def _slots_per_gpu(names: list[str], model_bytes: int) -> int:
+  """Returns the clients in flight on each device for a model of this size."""
+  gpus = gpu_machine.describe().gpus
+  memory = min((gpu.memory_bytes for gpu in gpus), default=8 * gpu_decisions.GIGABYTE)
+  per_gpu = max(1, len(names) // max(1, len(gpus)))
+  cores = devices_lib.available_cores() // max(1, len(gpus))
+  return max(1, gpu_decisions.slots_per_gpu(model_bytes, memory, cores) // per_gpu)

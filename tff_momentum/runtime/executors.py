@@ -9,7 +9,7 @@ import dataclasses
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import tensorflow as tf
@@ -80,9 +80,19 @@ class ThreadExecutor:
 
   takes_references = False
 
-  def __init__(self, devices: Sequence[str], slots: int):
+  def __init__(
+    self, devices: Sequence[str], slots: int, slots_for: Callable[[int], int] | None = None
+  ):
+    """Makes the threads.
+
+    Args:
+      devices: The names of the devices.
+      slots: The largest number of chunks that run on a device at a time.
+      slots_for: (bytes of a partial aggregate, about those of the model) -> the number of chunks, where it
+        depends on them.
+    """
     self.devices = list(devices)
-    self._slots = slots
+    self._slots, self._slots_for = slots, slots_for
     self._pool = concurrent.futures.ThreadPoolExecutor(
       slots * len(self.devices), thread_name_prefix="clients"
     )
@@ -90,7 +100,10 @@ class ThreadExecutor:
 
   def run(self, work: PassWork) -> Iterator[tuple[int, BlockResult]]:
     """See `ClientExecutor.run`."""
-    slots = min(self._slots * len(self.devices), len(work.blocks))
+    each = self._slots
+    if self._slots_for is not None:
+      each = min(each, self._slots_for(work.partial_bytes))
+    slots = min(each * len(self.devices), len(work.blocks))
     chunks = _Chunks(work, slots, self._places)
     shared = work.function.used_shared(work.shared)
     copies = [[to_device(tensor, device) for tensor in shared] for device in self.devices[:slots]]

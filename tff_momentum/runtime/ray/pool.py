@@ -11,6 +11,7 @@ import ray
 from absl import logging
 from ray._private import state as ray_state
 
+from tff_momentum.runtime import gpu_settings
 from tff_momentum.runtime.ray import actor as ray_actor
 
 # How often a run looks for room for another actor. A look takes less than a millisecond.
@@ -143,7 +144,9 @@ class ActorPool:
       num_cpus=1,
       num_gpus=self._gpus_each,
       scheduling_strategy="SPREAD",
-      runtime_env={"env_vars": {"PYTHONPATH": _python_path()}},
+      runtime_env={
+        "env_vars": {"PYTHONPATH": _python_path(), **gpu_settings.environment_of_actors()}
+      },
     )
     self._deadline = time.monotonic() + self._startup_seconds
     for _ in range(count):

@@ -4,7 +4,8 @@ A client's data reaches the graph as one variant tensor, an `Optional` of nine n
 `client_batches.leaves`). `Dataset.take`, `repeat` and `cardinality` change or read the numbers; a reduction
 opens the variant before its loop and reads one batch per step. The functions below replace these data set
 operations. The operations on numbers and arrays run on the CPU, where the arrays are; the preprocessing runs
-where the client trains.
+where the client trains. For a GPU, a client's own examples are copied there before the loop, and each step
+gathers its batch there.
 """
 
 import functools
@@ -62,26 +63,34 @@ class Reader(NamedTuple):
     get: A function from the position and the loop variables to a batch, the next position, and the next
       values of the loop variables but the last, which stays the same.
     types: The data types of the loop variables.
+    index: The data type of the position and of the number of batches.
   """
 
   open: Functions
   get: Functions
   types: list[tf.DType]
+  index: tf.DType = tf.int64
 
 
 @functools.lru_cache(maxsize=1024)
-def reader(rule: BatchRule, element: tuple[tf.TensorSpec, ...], repeats: bool) -> Reader:
+def reader(
+  rule: BatchRule, element: tuple[tf.TensorSpec, ...], repeats: bool, on_gpu: bool = False
+) -> Reader:
   """Returns the functions that read batches.
 
   Args:
     rule: The rule of the batches.
     element: The specs of an element of the sequence, as the reduction declares them.
     repeats: Whether the graph may repeat its data; if not, there is only one epoch.
+    on_gpu: Whether clients train on a GPU, which then holds their examples.
   """
-  kind: _OneEpoch | _ManyEpochs = _ManyEpochs(rule) if repeats else _OneEpoch(rule)
+  on_gpu = on_gpu and all(spec.dtype != tf.string for spec in rule.specs)
+  kind: _OneEpoch | _ManyEpochs | _OnGpu = _ManyEpochs(rule) if repeats else _OneEpoch(rule)
+  if on_gpu:
+    kind = _OnGpu(rule, repeats)
 
   def get(position: tf.Tensor, *variables: tf.Tensor) -> list[tf.Tensor]:
-    with tf.device(CPU):
+    with tf.device(None if on_gpu else CPU):
       parts, place, following = kind.get(position, *variables)
       following = [position + 1, *following]
     batch = rule.finish(parts, *place)
@@ -91,13 +100,16 @@ def reader(rule: BatchRule, element: tuple[tf.TensorSpec, ...], repeats: bool) -
 
   return Reader(
     _trace(f"{rule.name}_open", _on_cpu(kind.open), [_LEAF]),
-    _trace(f"{rule.name}_get", get, [_NUMBER, *kind.specs]),
+    _trace(f"{rule.name}_get", get, [tf.TensorSpec([], kind.index), *kind.specs]),
     [spec.dtype for spec in kind.specs],
+    kind.index,
   )
 
 
 class _OneEpoch:
   """Reads the first epoch; its order is computed before the loop."""
+
+  index = tf.int64
 
   def __init__(self, rule: BatchRule):
     self._rule = rule
@@ -126,6 +138,8 @@ class _OneEpoch:
 
 class _ManyEpochs:
   """Reads any number of epochs; the order of an epoch is computed in its first step."""
+
+  index = tf.int64
 
   def __init__(self, rule: BatchRule):
     self._rule = rule
@@ -156,6 +170,84 @@ class _ManyEpochs:
     shuffled = order if self._rule.shuffled else None
     parts = _rows(shuffled, arrays, k * size, size, examples, begin)
     return parts, (key, draw, k), [order, draw]
+
+
+class _OnGpu:
+  """Reads on the client's device, to which its own examples are copied before the loop.
+
+  A GPU keeps the 32-bit integers that pass through a loop in the host's memory. So numbers are 32-bit
+  integers, because the host decides when a loop ends and where a slice begins; and what must stay on the GPU,
+  the order and arrays of 32-bit integers, has other types.
+  """
+
+  index = tf.int32
+
+  def __init__(self, rule: BatchRule, repeats: bool):
+    self._rule, self._repeats = rule, repeats
+    number = tf.TensorSpec([], tf.int32)
+    arrays = [tf.TensorSpec(spec.shape, _carried(spec.dtype)) for spec in _array_specs(rule)]
+    order = tf.TensorSpec([None], tf.int64)
+    self.specs: tuple[tf.TensorSpec, ...] = (order, _KEY, _KEY, *[number] * 5, *arrays)
+
+  def open(self, leaf: tf.Tensor) -> list[tf.Tensor]:
+    numbers, arrays = _open(self._rule, leaf)
+    key = tf.bitcast(numbers.key, tf.uint64)[None]
+    draw = tf.constant([batch_rule.first_draw()], tf.uint64)
+    count, examples, size, batches, period, epochs = (
+      tf.cast(tf.minimum(number, tf.int32.max), tf.int32)
+      for number in (
+        numbers.count,
+        numbers.examples,
+        numbers.size,
+        tf.maximum(numbers.batches, 1),
+        tf.maximum(numbers.period, 1),
+        numbers.epochs,
+      )
+    )
+    own = [
+      _same_bits(
+        _slice(array, numbers.begin[None], (numbers.begin + numbers.examples)[None]), spec.dtype
+      )
+      for array, spec in zip(arrays, self.specs[-len(arrays) :], strict=True)
+    ]
+    order = self._order(key, draw, examples)
+    return [count, order, draw, key, size, examples, batches, period, epochs, *own]
+
+  def get(self, position, order, draw, key, size, examples, batches, period, epochs, *arrays):
+    k = position
+    if self._repeats:
+      in_period = position % period
+      k = in_period % batches
+
+      def new_epoch() -> list[tf.Tensor]:
+        made = batch_rule.epoch_draw(position // period * epochs + in_period // batches)
+        return [self._order(key, made, examples) if self._rule.shuffled else order, made]
+
+      if self._rule.shuffled or self._rule.preprocess is not None:
+        order, draw = tf.cond(tf.equal(k, 0), new_epoch, lambda: [order, draw])
+    start = k * size
+    end = tf.minimum(start + size, examples)
+    rows = tf.raw_ops.StridedSlice(input=order, begin=start[None], end=end[None], strides=[1])
+    parts = [
+      _same_bits(tf.gather(array, rows), spec.dtype)
+      for array, spec in zip(arrays, self._rule.specs, strict=True)
+    ]
+    same = [key, size, examples, batches, period, epochs, *arrays[:-1]]
+    return parts, (key, draw, k), [order, draw, *same]
+
+  def _order(self, key: tf.Tensor, draw: tf.Tensor, examples: tf.Tensor) -> tf.Tensor:
+    if self._rule.shuffled:
+      return tf.cast(self._rule.order(key, draw, examples), tf.int64)
+    return tf.range(tf.cast(examples, tf.int64))
+
+
+def _carried(dtype: tf.DType) -> tf.DType:
+  """Returns the type in which a GPU carries an array: of the same size, and kept in the GPU's memory."""
+  return tf.float32 if dtype == tf.int32 else dtype
+
+
+def _same_bits(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+  return tensor if tensor.dtype == dtype else tf.bitcast(tensor, dtype)
 
 
 def _order(rule, key, draw, begin, examples) -> tf.Tensor:

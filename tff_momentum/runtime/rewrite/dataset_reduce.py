@@ -18,7 +18,7 @@ from tff_momentum.runtime.rewrite import batch_reader, node_defs
 from tff_momentum.runtime.rewrite.function_defs import Functions
 from tff_momentum.runtime.rewrite.options import NeedsIterators
 
-_BOOL, _INT64 = tf.bool.as_datatype_enum, tf.int64.as_datatype_enum
+_BOOL, _INT32 = tf.bool.as_datatype_enum, tf.int32.as_datatype_enum
 _VARIANT, _RESOURCE = tf.variant.as_datatype_enum, tf.resource.as_datatype_enum
 
 
@@ -47,19 +47,23 @@ class _Source:
 
 @dataclasses.dataclass(frozen=True)
 class _Batches:
-  """How the graph's data are read: the rule of its `ClientBatches`, and whether it may repeat them."""
+  """How the graph's data are read: the rule of its `ClientBatches`, whether it may repeat them, and where."""
 
   rule: BatchRule
   repeats: bool
+  on_gpu: bool
 
 
-def rewrite_reduces(graph_def: tf.compat.v1.GraphDef, rule: BatchRule | None) -> None:
+def rewrite_reduces(
+  graph_def: tf.compat.v1.GraphDef, rule: BatchRule | None, on_gpu: bool = False
+) -> None:
   """Replaces every `ReduceDataset` node of a graph and its function library, in place.
 
   Args:
     graph_def: The graph.
     rule: The rule of the `ClientBatches` fed to the graph; None if data sets are fed to it. With a rule, the
       other data set ops are replaced as well.
+    on_gpu: Whether clients train on a GPU.
 
   Raises:
     NeedsIterators: There is a rule, and the graph has a data set op that cannot be replaced.
@@ -68,7 +72,7 @@ def rewrite_reduces(graph_def: tf.compat.v1.GraphDef, rule: BatchRule | None) ->
   added: dict[str, function_pb2.FunctionDef] = {}
   bodies = [graph_def.node, *(function.node_def for function in library.values())]
   repeats = any(node.op == "RepeatDataset" for body in bodies for node in body)
-  batches = None if rule is None else _Batches(rule, repeats)
+  batches = None if rule is None else _Batches(rule, repeats, on_gpu)
   _rewrite_nodes(graph_def.node, library, "", added, False, batches)
   for name, function in library.items():
     replaced = _rewrite_nodes(function.node_def, library, name + "_", added, True, batches)
@@ -146,6 +150,14 @@ def _replace(
   else:
     source = _iterated(reduce.name, data[0], control, elements, len(state_types), in_function)
 
+  if batches and batches.on_gpu:
+    for i, dtype in enumerate(captured_types):
+      if dtype == _INT32:
+        # An argument of small integers is on the CPU; a copy keeps it out of the loop's way.
+        copy = f"{reduce.name}/captured_{i}"
+        of_type = {"T": attr_value_pb2.AttrValue(type=dtype)}
+        source.before.append(node_defs.node_def("Snapshot", copy, [captured[i]], of_type))
+        captured[i] = _output(copy, "output", in_function)
   name = (prefix + reduce.name).replace("/", "_") + "_" + step.signature.name
   loop_types = [*state_types, *source.types, *captured_types]
   for made in (
@@ -219,7 +231,7 @@ def _by_index(
   """Gathers elements from the arrays of `ClientBatches`."""
   types, shapes = elements["output_types"].list.type, elements["output_shapes"].list.shape
   specs = tuple(tf.TensorSpec(s, tf.as_dtype(t)) for t, s in zip(types, shapes, strict=True))
-  reader = batch_reader.reader(batches.rule, specs, batches.repeats)
+  reader = batch_reader.reader(batches.rule, specs, batches.repeats, batches.on_gpu)
   added.update((function.signature.name, function) for function in (*reader.open, *reader.get))
   zero, opened = f"{name}/zero", f"{name}/opened"
   outputs = [
@@ -228,15 +240,16 @@ def _by_index(
   position, count = f"v{first}", f"v{first + 1}"
   variables = [f"v{first + 2 + i}" for i in range(len(reader.types))]
   following = [f"element:output:{len(types) + i}" for i in range(len(variables))]
-  of_int64 = {"T": attr_value_pb2.AttrValue(type=_INT64)}
+  index = reader.index.as_datatype_enum
+  of_index = {"T": attr_value_pb2.AttrValue(type=index)}
   return _Source(
     before=[
-      node_defs.constant(zero, 0),
+      node_defs.constant(zero, 0, reader.index),
       node_defs.call(opened, reader.open[0].signature, [dataset, *control]),
     ],
-    types=[_INT64, _INT64, *(dtype.as_datatype_enum for dtype in reader.types)],
+    types=[index, index, *(dtype.as_datatype_enum for dtype in reader.types)],
     inputs=[_output(zero, "output", in_function), *outputs],
-    condition=([node_defs.node_def("Less", "test", [position, count], of_int64)], "test:z:0"),
+    condition=([node_defs.node_def("Less", "test", [position, count], of_index)], "test:z:0"),
     body=[node_defs.call("element", reader.get[0].signature, [position, *variables])],
     element="output",
     next_values=[following[0], count, *following[1:], variables[-1]],

@@ -13,16 +13,16 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 from tff_momentum.hot_functions import full_batch_argument
 from tff_momentum.runtime.rewrite import xla_choice
 from tff_momentum.runtime.rewrite.function_defs import trace
-from tff_momentum.runtime.rewrite.options import CompileMode
+from tff_momentum.runtime.rewrite.options import RewriteOptions
 from tff_momentum.runtime.rewrite.xla_calls import XLA_ATTRIBUTE, caller_of, replace_by_branch
 from tff_momentum.runtime.rewrite.xla_choice import XlaChoice
 
 
-def compile_gradients(graph_def: tf.compat.v1.GraphDef, mode: CompileMode) -> None:
+def compile_gradients(graph_def: tf.compat.v1.GraphDef, options: RewriteOptions) -> None:
   """Compiles max-pooling gradients of full-sized batches where `xla_choice` says so, in place."""
   library = {function.signature.name: function for function in graph_def.library.function}
   for function in list(library.values()):
-    if xla_choice.choose(function, library, mode) is XlaChoice.MAX_POOL_GRADIENTS:
+    if xla_choice.choose(function, library, options) is XlaChoice.MAX_POOL_GRADIENTS:
       _compile_gradients_of(function, graph_def)
 
 

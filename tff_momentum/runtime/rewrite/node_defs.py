@@ -10,8 +10,6 @@ from tensorflow.core.framework import (
   tensor_shape_pb2,
 )
 
-_INT64 = tf.int64.as_datatype_enum
-
 
 def call(name: str, signature: op_def_pb2.OpDef, inputs: Iterable[str]) -> node_def_pb2.NodeDef:
   """Returns a node that calls the function with this signature."""
@@ -23,11 +21,11 @@ def call(name: str, signature: op_def_pb2.OpDef, inputs: Iterable[str]) -> node_
   return node_def("PartitionedCall", name, inputs, attributes)
 
 
-def constant(name: str, value: int) -> node_def_pb2.NodeDef:
-  """Returns a node that is a 64-bit integer constant."""
-  tensor = tf.make_tensor_proto(value, tf.int64)
+def constant(name: str, value: int, dtype: tf.DType) -> node_def_pb2.NodeDef:
+  """Returns a node that is an integer constant."""
+  tensor = tf.make_tensor_proto(value, dtype)
   attributes = {
-    "dtype": attr_value_pb2.AttrValue(type=_INT64),
+    "dtype": attr_value_pb2.AttrValue(type=dtype.as_datatype_enum),
     "value": attr_value_pb2.AttrValue(tensor=tensor),
   }
   return node_def("Const", name, [], attributes)

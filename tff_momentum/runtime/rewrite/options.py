@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from tff_momentum.runtime.batch_rule import BatchRule
+from tff_momentum.runtime.gpu_decisions import Convolutions, DeviceKind
 
 # Which hot functions XLA compiles; `xla_choice` has the rule.
 CompileMode = Literal["auto", "on", "off"]
@@ -19,10 +20,14 @@ class RewriteOptions:
   Attributes:
     batches: The rule of the `ClientBatches` that reach the graph (see `batch_reader`); None if data sets do.
     compile: Which hot functions XLA compiles (see `xla_choice`).
+    device: The kind of device on which clients run.
+    convolutions: Who runs convolutions on GPUs.
   """
 
   batches: BatchRule | None = None
   compile: CompileMode = "auto"
+  device: DeviceKind = "CPU"
+  convolutions: Convolutions = "cudnn"
 
 
 class NeedsIterators(Exception):

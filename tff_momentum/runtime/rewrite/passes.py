@@ -43,22 +43,24 @@ PASSES = (
   # client's training. The loop reads `ClientBatches` by index and data sets by an iterator.
   Pass(
     "dataset_reduce",
-    lambda graph, options: dataset_reduce.rewrite_reduces(graph.graph_def, options.batches),
+    lambda graph, options: dataset_reduce.rewrite_reduces(
+      graph.graph_def, options.batches, on_gpu=options.device == "GPU"
+    ),
   ),
-  # XLA compiles the hot functions that `xla_choice` picks: recurrent models yes, convolutions no.
+  # XLA compiles the hot functions that `xla_choice` picks: on CPUs, recurrent models yes, convolutions no.
   Pass(
     "xla_calls",
-    lambda graph, options: xla_calls.compile_hot_functions(graph.graph_def, options.compile),
+    lambda graph, options: xla_calls.compile_hot_functions(graph.graph_def, options),
   ),
   # Compiled recurrent layers do the work that does not depend on the previous time step outside of the loop.
   Pass(
     "recurrent_loops",
     lambda graph, options: recurrent_loops.move_work_out_of_loops(graph.graph_def),
   ),
-  # In all other hot functions, XLA compiles only the max-pooling gradients, whose CPU kernel is slow.
+  # On CPUs, XLA compiles the max-pooling gradients of all other hot functions, whose CPU kernel is slow.
   Pass(
     "max_pool_gradients",
-    lambda graph, options: max_pool_gradients.compile_gradients(graph.graph_def, options.compile),
+    lambda graph, options: max_pool_gradients.compile_gradients(graph.graph_def, options),
   ),
 )
 
@@ -75,4 +77,4 @@ def run_all(graph: SessionGraph, options: RewriteOptions) -> None:
 
 def _suffix(graph: SessionGraph, options: RewriteOptions) -> str:
   kind = options.batches.name if options.batches else "iterated"
-  return f"{graph.digest}_{kind}_{options.compile}"
+  return f"{graph.digest}_{kind}_{options.compile}_{options.device}_{options.convolutions}"

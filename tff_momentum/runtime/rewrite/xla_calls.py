@@ -11,18 +11,18 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 
 from tff_momentum.hot_functions import full_batch_argument
 from tff_momentum.runtime.rewrite import xla_choice
-from tff_momentum.runtime.rewrite.options import CompileMode
+from tff_momentum.runtime.rewrite.options import RewriteOptions
 from tff_momentum.runtime.rewrite.xla_choice import XlaChoice
 
 # The attribute by which TensorFlow knows the functions and calls that XLA must compile.
 XLA_ATTRIBUTE = "_XlaMustCompile"
 
 
-def compile_hot_functions(graph_def: tf.compat.v1.GraphDef, mode: CompileMode) -> None:
+def compile_hot_functions(graph_def: tf.compat.v1.GraphDef, options: RewriteOptions) -> None:
   """Marks the calls of hot functions that XLA compiles, in place."""
   library = {function.signature.name: function for function in graph_def.library.function}
   for function in list(library.values()):
-    choice = xla_choice.choose(function, library, mode)
+    choice = xla_choice.choose(function, library, options)
     if choice is XlaChoice.ALL_CALLS:
       _compile_calls(graph_def, function)
     elif choice is XlaChoice.FULL_BATCHES:

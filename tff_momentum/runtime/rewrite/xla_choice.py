@@ -1,12 +1,12 @@
-"""The rule that decides what XLA compiles: recurrent models yes, convolutions no.
+"""The rule that decides what XLA compiles, by kind of device and function; `gpu_decisions.XLA` is its table.
 
 Only hot functions (see `hot_functions`) are candidates. XLA speeds up recurrent models, which spend their
 time in many small operations inside loops, and slows down convolutions on CPUs. XLA's random streams differ
 from TensorFlow's, so a function that draws random numbers is not compiled. In all other hot functions, XLA
-compiles only the gradients of max pooling.
+compiles only the gradients of max pooling, on CPUs.
 
-The decision depends only on the function's operations and shapes, so the same program always gives the same
-bits.
+The decision depends only on the kind of device and the function's operations and shapes, so the same program
+always gives the same bits on the same kind of device.
 """
 
 import enum
@@ -16,9 +16,11 @@ import tensorflow as tf
 from tensorflow.core.framework import function_pb2
 
 from tff_momentum.hot_functions import full_batch_argument
+from tff_momentum.runtime import gpu_decisions
+from tff_momentum.runtime.gpu_decisions import FunctionKind, Xla
 from tff_momentum.runtime.rewrite.function_defs import LOOPS
 from tff_momentum.runtime.rewrite.function_library import called_functions
-from tff_momentum.runtime.rewrite.options import CompileMode
+from tff_momentum.runtime.rewrite.options import RewriteOptions
 
 _RANDOM = (
   "StatelessRandom",
@@ -27,7 +29,7 @@ _RANDOM = (
   "StatelessMultinomial",
 )
 _SAME_WITH_XLA = ("StatelessRandomGet", "StatelessRandomUniformFullInt")
-_SLOW_WITH_XLA = ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Conv3D", "MaxPool")
+_CONVOLUTIONS = ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Conv3D", "MaxPool")
 
 
 class XlaChoice(enum.Enum):
@@ -50,7 +52,7 @@ def check_mode(mode: str) -> None:
 def choose(
   function: function_pb2.FunctionDef,
   library: Mapping[str, function_pb2.FunctionDef],
-  mode: CompileMode,
+  options: RewriteOptions,
 ) -> XlaChoice:
   """Returns what XLA compiles of `function`.
 
@@ -60,13 +62,18 @@ def choose(
   Args:
     function: Any function of a graph.
     library: All functions of the graph, by name.
-    mode: "auto" applies the rule above, "on" compiles every hot function with suitable shapes, and "off"
-      compiles nothing.
+    options: In its mode `compile`, "auto" applies the rule above, "on" compiles every hot function with
+      suitable shapes, and "off" compiles nothing.
   """
+  mode = options.compile
   if mode == "off" or full_batch_argument(function) is None or not _has_bounded_loops(function):
     return XlaChoice.NOTHING
-  if mode == "auto" and not _is_recurrent(function, library):
-    return XlaChoice.MAX_POOL_GRADIENTS
+  if mode == "auto":
+    table = gpu_decisions.xla_table(options.device, options.convolutions)
+    wanted = table[function_kind(function, library)]
+    if wanted is not Xla.EVERYTHING:
+      compiles_pools = wanted is Xla.MAX_POOL_GRADIENTS
+      return XlaChoice.MAX_POOL_GRADIENTS if compiles_pools else XlaChoice.NOTHING
   shapes = list(_argument_shapes(function))
   if all(shape.is_fully_defined() for shape in shapes):
     return XlaChoice.ALL_CALLS
@@ -75,14 +82,18 @@ def choose(
   return XlaChoice.NOTHING
 
 
-def _is_recurrent(
+def function_kind(
   function: function_pb2.FunctionDef, library: Mapping[str, function_pb2.FunctionDef]
-) -> bool:
-  """Whether a function has loops, no operation that is slow with XLA, and draws no random numbers."""
+) -> FunctionKind:
+  """Returns what a function spends its time in."""
   operations = set(_operations(function, library, set()))
-  draws = any(op.startswith(_RANDOM) and not op.startswith(_SAME_WITH_XLA) for op in operations)
-  is_slow = not operations.isdisjoint(_SLOW_WITH_XLA)
-  return not operations.isdisjoint(LOOPS) and not is_slow and not draws
+  if any(op.startswith(_RANDOM) and not op.startswith(_SAME_WITH_XLA) for op in operations):
+    return FunctionKind.RANDOM
+  if any(op.startswith("CudnnRNN") for op in operations):
+    return FunctionKind.CUDNN_RNN
+  if not operations.isdisjoint(_CONVOLUTIONS):
+    return FunctionKind.CONVOLUTIONS
+  return FunctionKind.OTHER if operations.isdisjoint(LOOPS) else FunctionKind.RECURRENT
 
 
 def _has_bounded_loops(function: function_pb2.FunctionDef) -> bool:

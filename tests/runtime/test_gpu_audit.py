@@ -1,0 +1,115 @@
+"""The audit of what a GPU would run finds operations without a kernel; clients' functions have none."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from experiments.checks import gpu_subjects
+from tests import ROOT
+from tff_momentum.runtime import gpu_audit, gpu_kernels
+
+
+def node(op, **types):
+  made = tf.compat.v1.NodeDef(op=op, name="it")
+  for name, dtype in types.items():
+    made.attr[name].type = dtype.as_datatype_enum
+  return made
+
+
+@pytest.mark.parametrize(
+  ("op", "types", "expected"),
+  [
+    ("MatMul", {"T": tf.float32}, True),
+    ("_MklMatMul", {"T": tf.float32}, True),
+    ("MatMul", {"T": tf.int32}, False),
+    ("StatelessShuffle", {"T": tf.float32}, False),
+    ("ReduceDataset", {}, False),
+    ("TensorListGetItem", {"element_dtype": tf.float32}, True),
+    ("StatelessRandomUniformV2", {"dtype": tf.float32}, True),
+    ("CudnnRNNV3", {"T": tf.float32}, True),
+    ("AddV2", {"T": tf.int32}, True),
+    ("Const", {"dtype": tf.string}, False),
+  ],
+)
+def test_the_wheel_knows_its_gpu_kernels(op, types, expected):
+  assert gpu_kernels.has_gpu_kernel(node(op, **types)) == expected
+
+
+def test_small_integers_stay_on_the_host():
+  assert gpu_kernels.host_inputs(node("AddV2", T=tf.int32)) == [True, True]
+  assert gpu_kernels.host_inputs(node("AddV2", T=tf.float32)) == [False, False]
+  assert gpu_kernels.host_outputs(node("Shape", T=tf.float32, out_type=tf.int32)) == [True]
+
+
+def graph_of(function, *specs):
+  return tf.function(function).get_concrete_function(*specs).graph.as_graph_def()
+
+
+def test_an_operation_is_found_inside_a_loop_and_a_called_function():
+  @tf.function
+  def shuffled(x):
+    return tf.random.experimental.stateless_shuffle(x, [1, 2])
+
+  def loop(x):
+    return tf.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, shuffled(x)), (0, x))
+
+  found = gpu_audit.ops_without_kernel(graph_of(loop, tf.TensorSpec([4])))
+  assert [finding.op for finding in found] == ["StatelessShuffle"]
+  assert "float32" in found[0].dtypes
+  plain = graph_of(lambda x: x + 1.0, tf.TensorSpec([4]))
+  assert gpu_audit.ops_without_kernel(plain) == []
+
+
+def audits(*names, code=""):
+  """Audits subjects in a process of their own, which `code` may change first."""
+  script = f"import sys; {code}\nfrom experiments.checks import gpu_subjects\ngpu_subjects.main(sys.argv[1:])"
+  result = subprocess.run(
+    [sys.executable, "-c", script, *names],
+    cwd=ROOT, capture_output=True, text=True, timeout=1500, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+  )  # fmt: skip
+  assert result.returncode == 0, result.stderr
+  found = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+  assert [each["name"] for each in found] == list(names), result.stderr
+  return found
+
+
+def check(found):
+  assert "failed" not in found, found
+  assert found["functions"] > 0
+  assert (found["without_kernel"], found["crossings"]) == ([], []), found["name"]
+
+
+def test_every_algorithm_on_a_small_model_and_fedavg_on_the_quick_models():
+  for found in audits(*gpu_subjects.names()):
+    check(found)
+    assert found["launches"] + found["compiled"] > 0
+
+
+@pytest.mark.slow
+def test_every_algorithm_on_every_model():
+  for found in audits(*gpu_subjects.names(slow=True)):
+    check(found)
+
+
+def test_the_exceptions_are_few():
+  assert len(gpu_subjects.EXCEPTIONS) <= 5
+
+
+SHUFFLE = """
+import tensorflow as tf
+from tff_momentum import client
+old = client.Client._with_weight_decay
+def shuffled(self, g, y):
+  first, *rest = old(self, g, y)
+  return (tf.random.experimental.stateless_shuffle(first, [1, 2]), *rest)
+client.Client._with_weight_decay = shuffled
+"""
+
+
+def test_a_shuffle_in_a_client_step_is_found():
+  (found,) = audits("fedavg@diabetes", code=SHUFFLE)
+  assert any(text.startswith("StatelessShuffle") for text in found["without_kernel"])
