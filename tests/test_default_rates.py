@@ -4,7 +4,14 @@ import pytest
 
 from experiments.checks import default_rates as trials
 from tff_momentum import algorithms
-from tff_momentum.default_rates import LocalSgd, default_rates, plain, reason, rule_of
+from tff_momentum.default_rates import (
+  LocalSgd,
+  default_rates,
+  frozen_momentum_rate,
+  plain,
+  reason,
+  rule_of,
+)
 from tff_momentum.registry import ALGORITHMS
 
 SGD = LocalSgd(learning_rate=0.3, steps=4.0)
@@ -33,16 +40,19 @@ def test_rules_give_hyperparameters_that_the_builder_has_and_say_why(algo):
     ("mime", {"optimizer": "sgd"}, {"client_learning_rate": 0.3}),
     ("mimelite", {"optimizer": "sgdm(0.5)"}, {"client_learning_rate": 0.15}),
     ("fedgbo", {}, {"client_learning_rate": 0.3}),
-    ("mime_mvr", {"a": 0.2}, {"client_learning_rate": 0.06}),
-    ("fedsgd", {}, {"server_learning_rate": 0.6}),
+    ("fedcm", {}, {"client_learning_rate": 0.3}),
+    ("fedcm", {"alpha": 1.0}, {"client_learning_rate": 0.3}),
+    ("mime_mvr", {"a": 0.25}, {"client_learning_rate": 0.075}),  # 0.3 · 2 · 0.5 / 4
+    ("mime_mvr", {"a": 1.0}, {"client_learning_rate": 0.3}),
+    ("fedsgd", {}, {"server_learning_rate": 0.3}),
+    ("fedsgd", {"optimizer": "sgdm(0.9)"}, {"server_learning_rate": 0.03}),
+    ("fedsgd", {"optimizer": "mvr(0.1)"}, {"server_learning_rate": 0.3}),
     ("fednova", {}, {"client_learning_rate": 0.133}),
     ("fedlion", {}, {"client_learning_rate": 0.003}),
     ("fedmuon", {}, {"client_learning_rate": 0.03}),
     ("mfl", {"optimizer": "muon"}, {"client_learning_rate": 0.03}),
     ("mfl", {"optimizer": "lion"}, {"client_learning_rate": 0.003}),
     ("diloco", {"inner": "sgd"}, {"client_learning_rate": 0.0429}),  # 0.3 / (0.7 / 0.1)
-    ("fedsgd", {"optimizer": "sgdm(0.9)"}, {"server_learning_rate": 0.06}),
-    ("fedsgd", {"optimizer": "mvr(0.1)"}, {"server_learning_rate": 0.6}),
     ("autofedavg", {}, {"client_learning_rate": 0.3, "server_learning_rate": 4.0}),
   ],
 )
@@ -50,9 +60,53 @@ def test_a_rule_follows_the_hyperparameters(algo, given, expected):
   assert rates(algo, **given) == expected
 
 
+@pytest.mark.parametrize(
+  ("algo", "one_step", "sixteen_steps"),
+  [
+    ("fedavg", 0.3, 0.3),
+    ("mime", 0.12, 0.0075),
+    ("fedgbo", 1.2, 0.075),  # dampened: the same steps as Mime's
+    ("fedcm", 1.2, 0.075),
+    ("mime_mvr", 0.19, 0.0119),
+    ("mfl", 0.3, 0.3),  # its momentum moves with every local step
+  ],
+)
+def test_momentum_that_is_fixed_for_a_round_gets_a_rate_that_falls_with_the_local_steps(
+  algo, one_step, sixteen_steps
+):
+  builder, defaults = algorithms.builder(algo), ALGORITHMS[algo].hyperparameters
+  for steps, expected in ((1.0, one_step), (16.0, sixteen_steps)):
+    found = default_rates(builder, LocalSgd(0.3, steps), defaults)
+    assert found == {"client_learning_rate": expected}
+
+
+def test_the_rate_of_frozen_momentum_is_at_most_that_of_sgd():
+  assert frozen_momentum_rate(LocalSgd(0.3, 1.0), fresh=1.0, gain=2.0) == 0.3
+  assert frozen_momentum_rate(LocalSgd(0.3, 16.0), fresh=1.0, gain=1.0) == 0.3  # no momentum
+
+
 def assert_learn_on_digits(algos, folder):
-  progress = trials.train("digits", algos, str(folder), jobs=2)
+  trials.run("digits", algos, str(folder), jobs=2)
+  progress = trials.progress("digits", algos, str(folder))
+  assert None not in progress.values()
   assert not {algo: share for algo, share in progress.items() if not share >= trials.AT_LEAST}
+
+
+def test_runs_that_diverged_or_are_missing_have_no_number(tmp_path):
+  for algo, rounds in (("fedavg", 30), ("fedprox", 30), ("fedmax", 7)):
+    folder = tmp_path / "digits" / f"{algo}-seed=1"
+    folder.mkdir(parents=True)
+    accuracy = 0.5 if algo == "fedprox" else 0.9
+    lines = ["round,eval/accuracy", *(f"{t},{accuracy}" for t in range(1, rounds + 1))]
+    (folder / "metrics.csv").write_text("\n".join(lines))
+    (folder / "summary.json").write_text("{}")
+  found = trials.progress("digits", ["fedavg", "fedprox", "fedmax", "fedsgd"], str(tmp_path))
+  assert trials.markdown({"digits": found}).splitlines()[2:] == [
+    "| `fedavg` | 1.00 |",
+    "| `fedprox` | 0.50 |",
+    "| `fedmax` | diverged |",
+    "| `fedsgd` (4 × the rounds) | – |",
+  ]
 
 
 def test_defaults_that_follow_a_rule_of_their_own_learn_on_digits(tmp_path):

@@ -30,7 +30,7 @@ from tff_momentum.adaptive_steps import (
   orthogonalised,
   vectors,
 )
-from tff_momentum.default_rates import LocalSgd, Rates
+from tff_momentum.default_rates import LocalSgd, Rates, frozen_momentum_rate
 from tff_momentum.trees import Tree
 
 
@@ -48,6 +48,7 @@ class Optimizer:
     momentum: s -> the momentum among the statistics, scaled to estimate a gradient; None without momentum.
     gain: what the step is in the long run, as a multiple of a constant gradient of size 1.
     decay: λ, the decoupled weight decay.
+    fresh: the weight of the newest gradient in the step; less than `gain` with momentum.
   """
 
   start: Callable[[Tree], Tree]
@@ -58,6 +59,7 @@ class Optimizer:
   text: str
   momentum: Callable[[Tree], Tree] | None = None
   gain: float = 1.0
+  fresh: float = 1.0
   decay: float = 0.0
 
   def move(self, y: Tree, u: Tree, rate: tf.Tensor) -> Tree:
@@ -88,10 +90,16 @@ class Muon(NamedTuple):
 SIGN_STEP, ORTHOGONAL_STEP = 100.0, 10.0
 
 
-def client_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
+def moving_statistics_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
   """Undampened momentum multiplies a constant gradient by 1/(1 − β), so the rate is (1 − β) times SGD's."""
   gain = optimizer(hyperparameters["optimizer"]).gain
   return {"client_learning_rate": sgd.learning_rate / gain}
+
+
+def fixed_statistics_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
+  """Momentum that is fixed for K local steps pushes K times, so the rate falls with K and with its gain."""
+  base = optimizer(hyperparameters["optimizer"])
+  return {"client_learning_rate": frozen_momentum_rate(sgd, fresh=base.fresh, gain=base.gain)}
 
 
 def sgd() -> Optimizer:
@@ -129,6 +137,7 @@ def sgdm(beta: float = 0.9, *, dampened: bool = False) -> Optimizer:
     text=f"sgdm({beta:g}{', dampened=True' if dampened else ''})",
     momentum=lambda m: trees.scale((1.0 - beta) / fresh, m),
     gain=fresh / (1.0 - beta),
+    fresh=fresh,
   )
 
 
@@ -205,6 +214,7 @@ def adam(
     moving_step=lambda g, s, new: scaling.step(new.m, new.v),
     text=f"adam({beta1:g}, {beta2:g}, epsilon={epsilon:g}, v0={v0:g})",
     momentum=lambda s: s.m,
+    fresh=1.0 - beta1,
   )
 
 
@@ -255,6 +265,7 @@ def lion(beta1: float = 0.9, beta2: float = 0.99, *, decay: float = 0.0) -> Opti
     text=f"lion({beta1:g}, {beta2:g}, decay={decay:g})",
     momentum=lambda m: m,
     gain=SIGN_STEP,
+    fresh=SIGN_STEP,
     decay=decay,
   )
 
@@ -308,6 +319,7 @@ def muon(
     moving_step=moving_step,
     text=f"muon({arguments}, v0={v0:g})",
     gain=ORTHOGONAL_STEP,
+    fresh=ORTHOGONAL_STEP,
     decay=decay,
   )
 

@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from experiments.cli import derived_rates, scale, uneven_clients
 from experiments.cli.assignments import settable
 from experiments.cli.derived_rates import DerivedRates
@@ -20,6 +22,8 @@ from tff_momentum.simulation import distributions
 
 if TYPE_CHECKING:
   from tasks.task import Task
+
+COUNTED_CLIENTS = 32  # to estimate the local steps of an average client
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -200,7 +204,13 @@ def _usual_steps(request: RunRequest, task: "Task", epochs: int, batch_size: int
   if request.uneven.client_steps_law:
     law = distributions.parse_integers("client_steps_law", request.uneven.client_steps_law)
     return distributions.mean(law)
-  return epochs * max(1.0, task.total_examples / len(task.clients) / batch_size)
+  # Counted, not divided: the last batch is a smaller one, and a speech of Shakespeare's is several examples.
+  count = min(len(task.clients), COUNTED_CLIENTS)
+  some = [task.clients[i * len(task.clients) // count] for i in range(count)]
+  batches = [int(task.dataset(c, np.zeros(2, np.int32), batch_size).cardinality()) for c in some]
+  if min(batches) < 0:  # unknown to tf.data
+    return epochs * max(1.0, task.total_examples / len(task.clients) / batch_size)
+  return epochs * max(1.0, sum(batches) / count)
 
 
 def eval_examples(task: "Task", asked: int | None, factor: float | None) -> int | None:

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from absl import flags
 
@@ -81,11 +82,13 @@ def test_every_hyperparameter_that_users_can_set_is_resolved():
 
 def test_rates_that_are_not_given_follow_from_the_tasks_rate():
   rate = digits.load(seed=1).defaults.client_learning_rate
-  found = config("--algo=mime")
+  found = config("--algo=mime", "--client_steps_per_round=4")
   assert found.hyperparameters["client_learning_rate"] == pytest.approx(0.1 * rate)
   assert list(found.derived.values) == ["client_learning_rate"]
-  assert "momentum" in found.derived.reason
-  found = config("--algo=mime", "--set=optimizer=sgdm(0.9, dampened=True)")
+  assert "momentum" in found.derived.reason.lower()
+  found = config(
+    "--algo=mime", "--client_steps_per_round=4", "--set=optimizer=sgdm(0.9, dampened=True)"
+  )
   assert found.hyperparameters["client_learning_rate"] == rate
   found = config("--algo=mime", "--client_learning_rate=0.2")
   assert found.hyperparameters["client_learning_rate"] == 0.2
@@ -100,7 +103,15 @@ def test_a_measured_rate_replaces_the_rule_unless_hyperparameters_are_given():
     "client_learning_rate": 0.316
   }
   found = derived_rates.derive("stackoverflow", "mime", sgd, {"optimizer": "sgdm(0.99)"})
-  assert found.values == {"client_learning_rate": 0.00316}
+  assert found.values == {"client_learning_rate": 0.00253}  # 0.316 · 4 / (5 · 100)
+
+
+def test_local_steps_are_counted_in_batches_of_a_sample_of_clients():
+  steps = config("--algo=autofedavg").hyperparameters["server_learning_rate"]
+  task = digits.load(seed=1, num_clients=12)
+  batch_size, epochs = task.defaults.client_batch_size, task.defaults.client_epochs_per_round
+  data = [task.dataset(client, np.zeros(2, np.int32), batch_size) for client in task.clients]
+  assert steps == pytest.approx(epochs * np.mean([int(d.cardinality()) for d in data]), rel=0.01)
 
 
 def test_asynchronous_clients_pause_so_that_two_cohorts_train_at_a_time():

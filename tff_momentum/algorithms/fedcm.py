@@ -9,14 +9,15 @@ Simply and Provably", ICLR 2024. https://arxiv.org/abs/2306.16504
     server:  m ← E[Δ/(η_l K_i)];   x ← x − η E[Δ]
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tff_momentum import trees, wire_bytes
 from tff_momentum.algorithm import Algorithm, Averaging, Exchange, Update, named
 from tff_momentum.client import Gradient
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates, frozen_momentum_rate
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
 
@@ -39,7 +40,14 @@ class Upload(NamedTuple):
   mean_step: Tree
 
 
+def frozen_momentum(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
+  """The momentum is fixed for K local steps and pushes K times, so the rate is 4/K times SGD's."""
+  alpha = schedule("alpha", hyperparameters["alpha"]).high
+  return {"client_learning_rate": frozen_momentum_rate(sgd, fresh=alpha, gain=1.0)}
+
+
 @named
+@derives_rates(frozen_momentum)
 def fedcm(
   *,
   client_learning_rate: float | Schedule,

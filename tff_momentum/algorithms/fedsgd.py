@@ -17,7 +17,6 @@ m starts at the first cohort's E[G(x⁰)].
 Deviations: the paper has plain SGD; the base optimizers make `fedsgd` the centralised reference for Mime.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -59,10 +58,10 @@ def mvr(a: float = 0.1) -> Mvr:
 
 
 def one_step(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
-  """One step replaces K local steps, so the server's rate is √K times SGD's; K times is not stable."""
+  """A step on the cohort's gradient is stable where local SGD is, so the server's rate is SGD's."""
   parsed = _parse(hyperparameters["optimizer"])
   gain = 1.0 if isinstance(parsed, Mvr) else parsed.gain
-  return {"server_learning_rate": math.sqrt(max(1.0, sgd.steps)) * sgd.learning_rate / gain}
+  return {"server_learning_rate": sgd.learning_rate / gain}
 
 
 @named

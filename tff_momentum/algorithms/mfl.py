@@ -17,7 +17,7 @@ import dataclasses
 from tff_momentum.algorithm import Algorithm, Update, named
 from tff_momentum.algorithms.fedgbo import ServerState, with_statistics
 from tff_momentum.default_rates import derives_rates
-from tff_momentum.optimizers import Optimizer, client_rates
+from tff_momentum.optimizers import Optimizer, moving_statistics_rates
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
 
@@ -27,7 +27,7 @@ MOVING_OPERATIONS = {"rmsprop": 5, "sgdm": 8, "adam": 11}
 
 
 @named
-@derives_rates(client_rates)
+@derives_rates(moving_statistics_rates)
 def mfl(
   *,
   client_learning_rate: float | Schedule,

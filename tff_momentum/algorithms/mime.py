@@ -14,7 +14,7 @@ from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.client import Client
 from tff_momentum.default_rates import derives_rates
-from tff_momentum.optimizers import Optimizer, client_rates, momentum_of
+from tff_momentum.optimizers import Optimizer, fixed_statistics_rates, momentum_of
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
@@ -36,7 +36,7 @@ class Anchored(NamedTuple):
 
 
 @named
-@derives_rates(client_rates)
+@derives_rates(fixed_statistics_rates)
 def mime(
   *,
   client_learning_rate: float | Schedule,

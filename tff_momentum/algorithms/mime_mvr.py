@@ -12,6 +12,7 @@ m starts at the first cohort's E[G_i(x⁰)], which an extra exchange in the firs
 x⁰.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -40,8 +41,10 @@ class MvrUpload(NamedTuple):
 
 
 def small_steps(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
-  """The correction g(y) − g(x₋) has weight 1 − a and holds only near x₋, so the rate is a times SGD's."""
-  return {"client_learning_rate": hyperparameters["a"] * sgd.learning_rate}
+  """Errors of the correction g(y) − g(x₋) grow with K and last 1/a rounds: the rate is 2√a/K times SGD's."""
+  a = max(0.01, schedule("a", hyperparameters["a"]).low)
+  share = 1.0 if a == 1 else min(1.0, 2 * math.sqrt(a) / sgd.steps)  # a = 1 is FedAvg
+  return {"client_learning_rate": share * sgd.learning_rate}
 
 
 @named

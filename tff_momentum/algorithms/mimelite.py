@@ -17,7 +17,7 @@ import tensorflow as tf
 from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, ClientUpdate, Exchange, Update, named
 from tff_momentum.default_rates import derives_rates
-from tff_momentum.optimizers import Optimizer, client_rates, momentum_of
+from tff_momentum.optimizers import Optimizer, fixed_statistics_rates, momentum_of
 from tff_momentum.optimizers import optimizer as as_optimizer
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
@@ -38,7 +38,7 @@ class Upload(NamedTuple):
 
 
 @named
-@derives_rates(client_rates)
+@derives_rates(fixed_statistics_rates)
 def mimelite(
   *,
   client_learning_rate: float | Schedule,
@@ -77,7 +77,7 @@ def mimelite(
 
 
 @named
-@derives_rates(client_rates)
+@derives_rates(fixed_statistics_rates)
 def mimexlite(
   *,
   client_learning_rate: float | Schedule,
