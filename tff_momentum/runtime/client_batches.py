@@ -76,7 +76,7 @@ class ClientBatches:
   [[0, 1], [2, 3], [4]]
   >>> shuffled = tfm.ClientBatches((x, y), batch_size=2, seed=(3, 7))
   >>> [labels.numpy().tolist() for _, labels in shuffled.as_dataset().repeat(2)]
-  [[1, 2], [0, 3], [4], [0, 4], [1, 3], [2]]
+  [[4, 1], [2, 3], [0], [2, 1], [4, 3], [0]]
 
   Attributes:
     examples: The arrays.
