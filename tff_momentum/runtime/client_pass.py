@@ -163,8 +163,9 @@ class ClientPass:
     """Runs a client; returns the states of the aggregates after it, and the values to keep."""
     values = evaluate(self._nodes, {**shared, **own})
     states = read(self.aggregates, iter(state))
+    added = {a.value: _with_known_shapes(values[a.value], a.value) for a in self.aggregates}
     states = {
-      a: a.accumulate(states[a], values[a.value], *(shared[node] for node in a.captured))
+      a: a.accumulate(states[a], added[a.value], *(shared[node] for node in a.captured))
       for a in self.aggregates
     }
     kept = [leaf for node in self.kept for leaf in types.flatten(values[node])]
@@ -179,6 +180,16 @@ def _origin(tensor: tf.Tensor) -> tf.Tensor:
   while tensor.op.type == "Identity":
     (tensor,) = tensor.op.inputs
   return tensor
+
+
+def _with_known_shapes(value: types.Value, node: Node) -> types.Value:
+  """Tells TensorFlow's optimizer the shapes of a value: only then it removes an addition of zeros."""
+  leaves = zip(types.flatten(value), specs_of([node]), strict=True)
+  known = [
+    tf.ensure_shape(leaf, spec.shape) if spec.shape.is_fully_defined() and spec.shape.rank else leaf
+    for leaf, spec in leaves
+  ]
+  return types.unflatten(node.type_spec, iter(known))
 
 
 def _constants(aggregates: Sequence[Aggregate]) -> list[Node]:
