@@ -21,8 +21,8 @@ MAX_LINES, MAX_ALGORITHM_LINES = 400, 150
 ALGORITHM_VOCABULARY = tuple(
   f"tff_momentum.{name}"
   for name in (
-    "algorithm", "algorithms", "call_syntax", "client", "default_rates", "models", "optimizers", "registry",
-    "schedules", "transforms", "trees", "user_code", "validation", "wire_bytes",
+    "adaptive_steps", "algorithm", "algorithms", "call_syntax", "client", "default_rates", "models",
+    "optimizers", "registry", "schedules", "transforms", "trees", "user_code", "validation", "wire_bytes",
   )
 )  # fmt: skip
 # Class names that each algorithm file defines for itself: its own server state, messages and so on.
