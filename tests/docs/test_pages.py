@@ -25,7 +25,17 @@ PROGRAMS = (
   "-m experiments.benchmarks.diagnostics_overhead",
 )
 # Flags of other people's programs, and those that absl gives every program.
-FOREIGN = {"no-deps", "wheel", "extra", "strict", "save", "verbosity", "help", "cov"}
+FOREIGN = {
+  "no-deps",
+  "wheel",
+  "extra",
+  "strict",
+  "save",
+  "verbosity",
+  "help",
+  "cov",
+  "xla_gpu_cuda_data_dir",
+}
 # Files that a run or a user makes, and paths inside other projects.
 MADE = ("runs/", "report/", "dist/", "build/", "tff/", "tfds/", "mypackage", "/", "~", "http", "$")
 
