@@ -30,7 +30,7 @@ def test_blocks_cover_the_cohort_in_order_and_are_of_equal_size(clients):
 class TestSchedule:
   def test_the_longest_blocks_come_first_and_chunks_get_smaller(self):
     work = [1.0, 5.0, 2.0, 4.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0]
-    schedule = blocks.Schedule(work, [1] * 10, slots=2, window=10)
+    schedule = blocks.BlockSchedule(work, [1] * 10, slots=2, window=10)
     chunks = []
     while chunk := schedule.take():
       chunks.append(chunk)
@@ -39,7 +39,7 @@ class TestSchedule:
     assert schedule.is_empty
 
   def test_many_small_blocks_share_a_chunk(self):
-    schedule = blocks.Schedule([1.0] * 64, [1] * 64, slots=2, window=64)
+    schedule = blocks.BlockSchedule([1.0] * 64, [1] * 64, slots=2, window=64)
     sizes = []
     while chunk := schedule.take():
       sizes.append(len(chunk))
@@ -49,7 +49,7 @@ class TestSchedule:
     assert len(sizes) < 20
 
   def test_blocks_wait_until_those_before_them_are_merged(self):
-    schedule = blocks.Schedule([1.0, 1.0, 1.5, 1.5], [1] * 4, slots=4, window=2)
+    schedule = blocks.BlockSchedule([1.0, 1.0, 1.5, 1.5], [1] * 4, slots=4, window=2)
     assert [schedule.take(), schedule.take(), schedule.take()] == [[0], [1], []]
     schedule.merged(1)
     assert schedule.take() == []
@@ -57,13 +57,13 @@ class TestSchedule:
     assert [schedule.take(), schedule.take()] == [[2], [3]]
 
   def test_lost_blocks_run_again_first(self):
-    schedule = blocks.Schedule([1.0, 2.0, 3.0], [1] * 3, slots=3, window=3)
+    schedule = blocks.BlockSchedule([1.0, 2.0, 3.0], [1] * 3, slots=3, window=3)
     lost = schedule.take()
     schedule.put_back(lost)
     assert schedule.take() == lost == [2]
 
   def test_with_several_places_a_block_has_its_own(self):
-    schedule = blocks.Schedule([1.0] * 6, [1] * 6, slots=6, window=6, places=2)
+    schedule = blocks.BlockSchedule([1.0] * 6, [1] * 6, slots=6, window=6, places=2)
     assert [schedule.take(1) for _ in range(4)] == [[1], [3], [5], []]
 
 

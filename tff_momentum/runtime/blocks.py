@@ -31,7 +31,7 @@ def cut(num_clients: int) -> list[range]:
   return [range(bounds[i], bounds[i + 1]) for i in range(count)]
 
 
-class Schedule:
+class BlockSchedule:
   """The blocks of a pass that wait, and the rule that picks the next ones for a free slot.
 
   The longest blocks run first. A chunk takes a share of the work that is left, so chunks get smaller towards

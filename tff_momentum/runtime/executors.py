@@ -15,7 +15,7 @@ from typing import Protocol
 import tensorflow as tf
 
 from tff_momentum.runtime import errors
-from tff_momentum.runtime.blocks import Schedule
+from tff_momentum.runtime.blocks import BlockSchedule
 from tff_momentum.runtime.chunks import BlockResult, ChunkFunction, run_blocks
 from tff_momentum.runtime.devices import HOST
 
@@ -43,11 +43,13 @@ class PassWork:
   sizes: Sequence[float]
   partial_bytes: int
 
-  def schedule(self, slots: int, places: int = 1, smallest: float = 0.0) -> Schedule:
-    """Returns the schedule for an executor that runs `slots` chunks at a time; see `Schedule`."""
+  def schedule(self, slots: int, places: int = 1, smallest: float = 0.0) -> BlockSchedule:
+    """Returns the schedule for an executor that runs `slots` chunks at a time; see `BlockSchedule`."""
     window = max(2 * slots, _WAITING_BYTES // max(self.partial_bytes, 1))
     work = [sum(self.sizes[i] for i in block) for block in self.blocks]
-    return Schedule(work, [len(block) for block in self.blocks], slots, window, places, smallest)
+    return BlockSchedule(
+      work, [len(block) for block in self.blocks], slots, window, places, smallest
+    )
 
 
 class ClientExecutor(Protocol):

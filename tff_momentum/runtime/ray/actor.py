@@ -74,9 +74,9 @@ class ClientActor:
     key: str,
     function: list[ray.ObjectRef],
     shared: list[ray.ObjectRef],
-    chunk: wire.Message,
+    chunk: wire.PackedValue,
     examples: list[ray.ObjectRef],
-  ) -> wire.Message | Failure:
+  ) -> wire.PackedValue | Failure:
     """Runs a function for the clients of one or more blocks.
 
     Args:

@@ -86,7 +86,7 @@ class RayExecutor:
 
   def _message(
     self, work: PassWork, chunk: list[int], actor: Any
-  ) -> tuple[wire.Message, list[ray.ObjectRef]]:
+  ) -> tuple[wire.PackedValue, list[ray.ObjectRef]]:
     """Returns what an actor needs to run the blocks of a chunk, and the references to new examples."""
     clients = [work.clients[i] for block in chunk for i in work.blocks[block]]
     own = [work.function.used_own(client) for client in clients]

@@ -40,7 +40,7 @@ class ShippedBytes:
     return self.shared + self.clients + self.results + self.functions + self.examples
 
 
-class Message(NamedTuple):
+class PackedValue(NamedTuple):
   """A pickled value; `buffers` are its large arrays, which are not copied into the pickle."""
 
   content: bytes
@@ -52,14 +52,14 @@ class Message(NamedTuple):
     return len(self.content) + sum(buffer.nbytes for buffer in self.buffers)
 
 
-def pack(value: Any) -> Message:
+def pack(value: Any) -> PackedValue:
   """Pickles a value once, so that its size is known."""
   buffers: list[pickle.PickleBuffer] = []
   content = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-  return Message(content, [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers])
+  return PackedValue(content, [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers])
 
 
-def unpack(message: Message) -> Any:
+def unpack(message: PackedValue) -> Any:
   """Returns the value that `pack` pickled; its large arrays are views of the message."""
   return pickle.loads(message.content, buffers=message.buffers)
 
