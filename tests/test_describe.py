@@ -46,7 +46,10 @@ def test_the_package_alone_describes_an_algorithm(tmp_path):
 @pytest.mark.parametrize(
   ("arguments", "sentence"),
   [
-    (["scafold"], "expected the name of an algorithm; found 'scafold'. Did you mean scaffold?"),
+    (
+      ["scafold"],
+      "expected the name of an algorithm; found 'scafold'. Did you mean scaffold or scaffold_m?",
+    ),
     ([], "expected the name of an algorithm; found none. There are fedsgd, fedavg, "),
     (["qqqq"], "expected the name of an algorithm; found 'qqqq'. There are fedsgd, fedavg, "),
     (["fedavgm", "--set", "bta=0.9"], "fedavgm has no 'bta'; it has client_learning_rate, "),

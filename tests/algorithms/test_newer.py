@@ -1,5 +1,7 @@
 """The newer algorithms: agreement with the oracle, and every identity with another algorithm."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -279,7 +281,8 @@ def vectors_model():
     tally, gradient = plain.value_and_grad(unpacked(weights), batch, seed)
     return tally, tuple(tf.reshape(g, [-1]) for g in gradient)
 
-  return plain._replace(
+  return dataclasses.replace(
+    plain,
     initial_weights=tuple(w.ravel() for w in plain.initial_weights),
     value_and_grad=value_and_grad,
     evaluate=lambda weights, batch: plain.evaluate(unpacked(weights), batch),

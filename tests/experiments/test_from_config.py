@@ -58,8 +58,14 @@ def test_what_is_no_configuration_is_told(tmp_path):
 
 # A value that differs from the default, for hyperparameters that are texts or None.
 OTHER = {"client_weighting": {"uniform": "num_examples", "num_examples": "uniform"},
-         "direction": {"forward": "reverse"}, "early": {"zero": "initial"}, "v0": {None: 0.25},
-         "first_gradient": {"full": "batch"}, "first_round": {"none": "shared"},
+         "aggregate": {"moves": "models"}, "climb": {"normalised": "plain"},
+         "duals": {"everyone": "cohort"},
+         "direction": {"forward": "reverse"}, "effective_steps": {"auto": "steps"},
+         "evaluate": {"last": "mean_of_two"},
+         "first_moment": {"round": "all", "all": "round"},
+         "inner": {"adamw": "sgd"}, "inner_state": {"keep": "reset"},
+         "second_moment": {"tensor": "full"}, "early": {"zero": "initial"}, "v0": {None: 0.25},
+         "first_gradient": {"full": "batch"}, "first_round": {"none": "shared", "initial": "none"},
          "optimizer": {"sgd": "adam(0.8, 0.7)", "sgdm(0.9)": "rmsprop(0.5)",
                        "sgdm(0.9, dampened=True)": "adam(0.8, 0.7)"},
          "option": {"II": "I"},

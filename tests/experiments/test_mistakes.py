@@ -108,7 +108,7 @@ QUICK = {
   # the other programs
   "report: no runs": (REPORT, ["nosuch"], "expected at least one finished run; found none"),
   "report: nothing": (REPORT, [], "the following arguments are required: RUNS"),
-  "describe: algorithm": (DESCRIBE, ["scafold"], "Did you mean scaffold?"),
+  "describe: algorithm": (DESCRIBE, ["scafold"], "Did you mean scaffold or scaffold_m?"),
   "describe: nothing": (DESCRIBE, [], "expected the name of an algorithm; found none"),
   "describe: hyperparameter": (DESCRIBE, ["fedavgm", "--set", "bta=1"], "fedavgm has no 'bta'"),
   "describe: range": (DESCRIBE, ["fedavgm", "--set", "beta=2"], "beta must be a finite number"),

@@ -14,6 +14,7 @@ cannot keep state.
 Deviations: the authors' code is not public; β₁, β₂ and ε are those of the reproduction diloco_simple.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -50,12 +51,18 @@ class ClientState(NamedTuple):
 
 
 def inner_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
-  """AdamW's rate is a hundredth of SGD's; the outer step multiplies a constant update by η/(1 − β)."""
+  """AdamW's rate is a hundredth of SGD's over the root of the outer step's gain η/(1 − β).
+
+  AdamW's steps have unit size in directions that change from round to round, so the outer momentum adds them
+  up like a random walk. The gain divides the rate of `inner="sgd"`, whose updates are nearly constant.
+  """
   eta = schedule("server_learning_rate", hyperparameters["server_learning_rate"]).high
   beta = schedule("beta", hyperparameters["beta"]).high
-  adamw = hyperparameters["inner"] == "adamw"
-  (rate,) = unit_step_rates(sgd, {}).values() if adamw else (sgd.learning_rate,)
-  return {"client_learning_rate": float(rate) / max(1.0, eta / (1 - beta))}
+  gain = max(1.0, eta / (1 - beta))
+  if hyperparameters["inner"] != "adamw":
+    return {"client_learning_rate": sgd.learning_rate / gain}
+  (rate,) = unit_step_rates(sgd, {}).values()
+  return {"client_learning_rate": float(rate) / math.sqrt(gain)}
 
 
 @named
