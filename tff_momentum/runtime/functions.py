@@ -38,7 +38,17 @@ class FlatFunction:
     label: str,
     python_function: Callable[[list[tf.Tensor]], list[tf.Tensor]],
     input_specs: Sequence[tf.TensorSpec],
+    folded: bool = True,
   ):
+    """Traces a function.
+
+    Args:
+      label: A name for logs and tests.
+      python_function: What to trace; it may depend only on its arguments.
+      input_specs: The specs of its arguments.
+      folded: Whether TensorFlow replaces parts of the graph that do not depend on inputs, such as zeros, by
+        constants; it keeps these in memory.
+    """
     self.label = label
     graph = func_graph_lib.FuncGraph(label)
     with graph.as_default():
@@ -61,6 +71,7 @@ class FlatFunction:
     self._function = atomic_function.from_func_graph(f"__runtime_{label}_{next(_names)}", graph, {})
     self._name = self._function.name.decode()
     self._num_outputs = len(outputs)
+    self._folded = folded
 
   def __call__(self, inputs: Sequence[tf.Tensor], device: str | None = None) -> list[tf.Tensor]:
     """Runs the function on `device` with all declared inputs; unused ones may be anything."""
@@ -68,7 +79,7 @@ class FlatFunction:
 
   def call_used(self, inputs: list[tf.Tensor], device: str | None = None) -> list[tf.Tensor]:
     """Runs the function on `device` with only the inputs listed in `used`."""
-    return execute(self._name, inputs, self._num_outputs, device)
+    return execute(self._name, inputs, self._num_outputs, device, self._folded)
 
   def definitions(self) -> tuple[str, int, list[bytes]]:
     """Returns what another process needs to `execute` it: name, number of outputs, serialised functions."""
@@ -90,9 +101,13 @@ class FlatFunction:
 
 
 def execute(
-  name: str, inputs: list[tf.Tensor], num_outputs: int, device: str | None = None
+  name: str,
+  inputs: list[tf.Tensor],
+  num_outputs: int,
+  device: str | None = None,
+  folded: bool = True,
 ) -> list[tf.Tensor]:
-  """Runs the function that TensorFlow's eager runtime knows by `name`."""
+  """Runs the function that TensorFlow's eager runtime knows by `name`; without inputs, it is never folded."""
   context = eager_context.context()
   context.ensure_initialized()
   options = context.function_call_options
@@ -100,7 +115,7 @@ def execute(
     "executor_type",
     options.executor_type or "",
     "config_proto",
-    _settings(options.config_proto_serialized, has_inputs=bool(inputs)),
+    _settings(options.config_proto_serialized, folded and bool(inputs)),
   )
   try:
     return pywrap_tfe.TFE_Py_Execute(context._handle, device, name, inputs, attributes, num_outputs)
@@ -109,7 +124,7 @@ def execute(
 
 
 @functools.cache
-def _settings(config: bytes, has_inputs: bool) -> bytes:
+def _settings(config: bytes, folded: bool) -> bytes:
   """How TensorFlow optimises a graph when it first runs it.
 
   By default it goes over a graph twice and looks for tensors to compute again instead of keeping them. The
@@ -120,7 +135,7 @@ def _settings(config: bytes, has_inputs: bool) -> bytes:
   rewrites = changed.graph_options.rewrite_options
   rewrites.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
   rewrites.memory_optimization = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT
-  if not has_inputs:  # results of a function without inputs, such as initial states, are large
+  if not folded:
     rewrites.constant_folding = rewriter_config_pb2.RewriterConfig.OFF
   return changed.SerializeToString(deterministic=True)
 

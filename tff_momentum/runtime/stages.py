@@ -47,7 +47,9 @@ def build_levels(plan: Plan) -> list[Level]:
   needed = _needed_nodes(plan)
   result = set(nodes_in(plan.result))
   count = 1 + max((node.level for node in needed), default=0)
-  return [_build_level(level, needed, result) for level in range(count)]
+  # A computation without clients, such as `initialize`, may return a large state that is mostly zeros.
+  folded = any(node.at_clients for node in needed)
+  return [_build_level(level, needed, result, folded) for level in range(count)]
 
 
 def _needed_nodes(plan: Plan) -> list[Node]:
@@ -65,7 +67,7 @@ def _needed_nodes(plan: Plan) -> list[Node]:
   return list(order)
 
 
-def _build_level(level: int, needed: list[Node], result: set[Node]) -> Level:
+def _build_level(level: int, needed: list[Node], result: set[Node], folded: bool) -> Level:
   def computed(at_clients: bool) -> list[Node]:
     return [n for n in needed if n.compute and n.level == level and n.at_clients == at_clients]
 
@@ -77,14 +79,16 @@ def _build_level(level: int, needed: list[Node], result: set[Node]) -> Level:
     for source in sources_of(node):
       if not (inside and node.at_clients == source.at_clients):
         used_elsewhere.add(source)
-  server_stage = _build_server_stage(level, server, used_elsewhere) if server else None
+  server_stage = _build_server_stage(level, server, used_elsewhere, folded) if server else None
   return Level(server_stage, _build_pass(level, clients, aggregates, needed, result))
 
 
-def _build_server_stage(level: int, nodes: list[Node], used_elsewhere: set[Node]) -> Stage:
+def _build_server_stage(
+  level: int, nodes: list[Node], used_elsewhere: set[Node], folded: bool
+) -> Stage:
   inputs = outer_inputs(nodes)
   outputs = [node for node in nodes if node in used_elsewhere]
-  return Stage(inputs, outputs, _trace(f"server_{level}", inputs, nodes, outputs))
+  return Stage(inputs, outputs, _trace(f"server_{level}", inputs, nodes, outputs, folded))
 
 
 def _build_pass(
@@ -103,10 +107,10 @@ def _build_pass(
 
 
 def _trace(
-  label: str, inputs: Sequence[Node], nodes: Sequence[Node], outputs: Sequence[Node]
+  label: str, inputs: Sequence[Node], nodes: Sequence[Node], outputs: Sequence[Node], folded: bool
 ) -> functions.FlatFunction:
   def run(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     values = evaluate(nodes, read(inputs, iter(tensors)))
     return [leaf for node in outputs for leaf in types.flatten(values[node])]
 
-  return functions.FlatFunction(label, run, specs_of(inputs))
+  return functions.FlatFunction(label, run, specs_of(inputs), folded)
