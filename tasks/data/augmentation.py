@@ -15,7 +15,11 @@ def random_crop_and_flip(images: tf.Tensor, size: int, padding: int, seed: tf.Te
     size: side of the square.
     padding: pixels of zeros to add on each side.
     seed: a seed of two integers.
+
+  Returns:
+    The images as float32, because GPUs have no kernel that gathers bytes.
   """
+  images = tf.cast(images, tf.float32)
   if padding:
     images = tf.pad(images, [[0, 0], [padding, padding], [padding, padding], [0, 0]])
   count, space = tf.shape(images)[0], images.shape[1] - size + 1

@@ -161,7 +161,7 @@ class ClientPass:
     self, shared: dict[Node, types.Value], own: dict[Node, types.Value], state: list[tf.Tensor]
   ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """Runs a client; returns the states of the aggregates after it, and the values to keep."""
-    values = evaluate(self._nodes, {**shared, **own})
+    values = evaluate(self._nodes, {**shared, **_on_device(own)})
     states = read(self.aggregates, iter(state))
     added = {a.value: _with_known_shapes(values[a.value], a.value) for a in self.aggregates}
     states = {
@@ -173,6 +173,22 @@ class ClientPass:
     places = {id(tensor): place for place, tensor in enumerate(inputs)}
     self._unchanged = [places.get(id(_origin(leaf))) for leaf in kept]
     return types.flatten(tuple(states.values())), kept
+
+
+def _on_device(own: dict[Node, types.Value]) -> dict[Node, types.Value]:
+  """Copies a client's tensors, which come from the host, to its device; data sets stay on the host.
+
+  TensorFlow puts a loop's variable on the device of the tensor that it starts from. A client's state would
+  stay on the host, and every local step that reads it would copy it to the GPU.
+  """
+
+  def copied(leaf: tf.Tensor) -> tf.Tensor:
+    return leaf if leaf.dtype in (tf.variant, tf.string) else tf.identity(leaf)
+
+  return {
+    node: types.unflatten(node.type_spec, iter(map(copied, types.flatten(value))))
+    for node, value in own.items()
+  }
 
 
 def _origin(tensor: tf.Tensor) -> tf.Tensor:

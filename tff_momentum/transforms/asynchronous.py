@@ -124,7 +124,7 @@ def _at_version(message: Message, version: tf.Tensor) -> Any:
   """
   never = tf.int32.max
   since = tf.where(message.versions >= version, message.versions, never)
-  slot = tf.argmin(since)
+  slot = tf.argmin(tf.cast(since, tf.float64))  # exact; GPUs have no kernel for integers
   is_past = since[slot] < never
   return trees.map(lambda ring, now: tf.where(is_past, ring[slot], now), message.past, message.now)
 

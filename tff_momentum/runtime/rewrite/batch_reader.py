@@ -172,12 +172,22 @@ class _ManyEpochs:
     return parts, (key, draw, k), [order, draw]
 
 
+_CARRIED = {
+  tf.int8: tf.float16,
+  tf.uint8: tf.float16,
+  tf.int16: tf.float16,
+  tf.uint16: tf.float16,
+  tf.int32: tf.float32,
+}
+
+
 class _OnGpu:
   """Reads on the client's device, to which its own examples are copied before the loop.
 
   A GPU keeps the 32-bit integers that pass through a loop in the host's memory. So numbers are 32-bit
   integers, because the host decides when a loop ends and where a slice begins; and what must stay on the GPU,
-  the order and arrays of 32-bit integers, has other types.
+  the order and arrays of 32-bit integers, has other types. So have arrays of smaller integers, which a GPU
+  has no kernel to gather.
   """
 
   index = tf.int32
@@ -205,7 +215,7 @@ class _OnGpu:
       )
     )
     own = [
-      _same_bits(
+      _same_values(
         _slice(array, numbers.begin[None], (numbers.begin + numbers.examples)[None]), spec.dtype
       )
       for array, spec in zip(arrays, self.specs[-len(arrays) :], strict=True)
@@ -229,7 +239,7 @@ class _OnGpu:
     end = tf.minimum(start + size, examples)
     rows = tf.raw_ops.StridedSlice(input=order, begin=start[None], end=end[None], strides=[1])
     parts = [
-      _same_bits(tf.gather(array, rows), spec.dtype)
+      _same_values(tf.gather(array, rows), spec.dtype)
       for array, spec in zip(arrays, self._rule.specs, strict=True)
     ]
     same = [key, size, examples, batches, period, epochs, *arrays[:-1]]
@@ -242,12 +252,18 @@ class _OnGpu:
 
 
 def _carried(dtype: tf.DType) -> tf.DType:
-  """Returns the type in which a GPU carries an array: of the same size, and kept in the GPU's memory."""
-  return tf.float32 if dtype == tf.int32 else dtype
+  """Returns the type in which a GPU carries an array: kept in the GPU's memory, with a kernel that gathers.
+
+  It has the same size, but for bytes: half floats are the smallest type that can hold and gather them.
+  """
+  return _CARRIED.get(dtype, dtype)
 
 
-def _same_bits(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-  return tensor if tensor.dtype == dtype else tf.bitcast(tensor, dtype)
+def _same_values(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+  """Converts between an array's type and the one that carries it: the bits, or small integers' values."""
+  if tensor.dtype == dtype:
+    return tensor
+  return tf.bitcast(tensor, dtype) if tensor.dtype.size == dtype.size else tf.cast(tensor, dtype)
 
 
 def _order(rule, key, draw, begin, examples) -> tf.Tensor:
