@@ -5,7 +5,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -207,10 +207,21 @@ def _usual_steps(request: RunRequest, task: "Task", epochs: int, batch_size: int
   # Counted, not divided: the last batch is a smaller one, and a speech of Shakespeare's is several examples.
   count = min(len(task.clients), COUNTED_CLIENTS)
   some = [task.clients[i * len(task.clients) // count] for i in range(count)]
-  batches = [int(task.dataset(c, np.zeros(2, np.int32), batch_size).cardinality()) for c in some]
+  batches = [_num_batches(task.dataset(c, np.zeros(2, np.int32), batch_size)) for c in some]
   if min(batches) < 0:  # unknown to tf.data
     return epochs * max(1.0, task.total_examples / len(task.clients) / batch_size)
   return epochs * max(1.0, sum(batches) / count)
+
+
+def _num_batches(data: Any) -> int:
+  """The number of a client's batches; negative if `tf.data` does not know it."""
+  from tff_momentum.runtime import DataReference  # TensorFlow is loaded by now, with the task
+
+  if isinstance(
+    data, DataReference
+  ):  # on Ray; the head has loaded the task, so it reads the data itself
+    data = data.resolve()
+  return int(data.cardinality())
 
 
 def eval_examples(task: "Task", asked: int | None, factor: float | None) -> int | None:

@@ -51,11 +51,7 @@ class ClientState(NamedTuple):
 
 
 def inner_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
-  """AdamW's rate is a hundredth of SGD's over the root of the outer step's gain η/(1 − β).
-
-  AdamW's steps have unit size in directions that change from round to round, so the outer momentum adds them
-  up like a random walk. The gain divides the rate of `inner="sgd"`, whose updates are nearly constant.
-  """
+  """Unit steps add up like a random walk: a hundredth of SGD's rate over the root of the outer gain."""
   eta = schedule("server_learning_rate", hyperparameters["server_learning_rate"]).high
   beta = schedule("beta", hyperparameters["beta"]).high
   gain = max(1.0, eta / (1 - beta))
