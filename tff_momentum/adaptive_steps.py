@@ -5,7 +5,7 @@ replaces a matrix by a nearly orthogonal one.
 
     >>> bias_correction(0.9, tf.constant(1.0)).numpy().round(3)
     0.1
-    >>> orthogonalised(tf.constant([[3.0, 0.0], [0.0, 2.0]])).numpy().round(1).tolist()
+    >>> orthogonalised(tf.constant([[3.0, 0.0], [0.0, 2.0]])).numpy().astype(float).round(1).tolist()
     [[1.1, 0.0], [0.0, 0.7]]
 """
 
