@@ -47,6 +47,7 @@ def test_rules_give_hyperparameters_that_the_builder_has_and_say_why(algo):
     ("fedsgd", {}, {"server_learning_rate": 0.3}),
     ("fedsgd", {"optimizer": "sgdm(0.9)"}, {"server_learning_rate": 0.03}),
     ("fedsgd", {"optimizer": "mvr(0.1)"}, {"server_learning_rate": 0.3}),
+    ("fedadagrad", {}, {"client_learning_rate": 0.3, "server_learning_rate": 0.03}),
     ("fednova", {}, {"client_learning_rate": 0.133}),
     ("fedlion", {}, {"client_learning_rate": 0.003}),
     ("fedmuon", {}, {"client_learning_rate": 0.03}),

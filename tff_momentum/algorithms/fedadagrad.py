@@ -8,14 +8,27 @@ https://arxiv.org/abs/2003.00295
              x ← x − η m/(√v + ε), with the new v, which starts at ε²
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import tensorflow as tf
 
 from tff_momentum.algorithm import Algorithm, named
 from tff_momentum.algorithms.adaptive import adaptive
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates
 from tff_momentum.schedules import Schedule
 
 
+def first_step_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
+  """The first server step moves every weight by the server rate, as SGD does where a gradient is 0.1."""
+  return {
+    "client_learning_rate": sgd.learning_rate,
+    "server_learning_rate": sgd.learning_rate / 10,
+  }
+
+
 @named
+@derives_rates(first_step_rates)
 def fedadagrad(
   *,
   client_learning_rate: float | Schedule,
