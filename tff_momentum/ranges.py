@@ -94,6 +94,8 @@ RANGES: dict[str, Range] = {
   "xi": _number(above=0),
   "L": _number(above=0),
   "bits": Range("whole", {"at_least": 2}),
+  "norm": _choice("l2", "max"),
+  "bucket": Range("whole", {"at_least": 1}, optional=True),
   "tau": _COUNT,
   "rho": _schedule(at_least=0),
   "mix": _FRACTION,

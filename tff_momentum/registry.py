@@ -214,34 +214,37 @@ ALGORITHMS: dict[str, AlgorithmInfo] = {
     "fedcomgate",
     "FedCOMGATE",
     "δ_i ← δ_i + Q_i/K_i − E[Q_j/K_j]",
-    local(server_learning_rate=1.0, bits=8),
+    local(server_learning_rate=1.0, bits=8, norm="l2", bucket=None),
   ),
   "fedpaq": AlgorithmInfo(
-    "fedpaq", "FedPAQ, Alg. 1", "fedavg with Q(Δ)", local(server_learning_rate=1.0, bits=8)
+    "fedpaq",
+    "FedPAQ, Alg. 1",
+    "fedavg with Q(Δ)",
+    local(server_learning_rate=1.0, bits=8, norm="l2", bucket=None),
   ),
   "fedpaq_lm": AlgorithmInfo(
     "fedpaq",
     "FedGLOMO, sec. 6",
     "fedavg_lm with Q(Δ)",
-    local(beta_l=0.9, server_learning_rate=1.0, bits=8),
+    local(beta_l=0.9, server_learning_rate=1.0, bits=8, norm="l2", bucket=None),
   ),
   "fedpaq_glm": AlgorithmInfo(
     "fedpaq",
     "FedGLOMO, sec. 6",
     "fedavg_glm with Q(Δ)",
-    local(beta=0.9, beta_l=0.9, server_learning_rate=1.0, bits=8),
+    local(beta=0.9, beta_l=0.9, server_learning_rate=1.0, bits=8, norm="l2", bucket=None),
   ),
   "fedlomo": AlgorithmInfo(
     "fedlomo",
     "FedGLOMO, Alg. 4, 5",
     "v ← g(y) + v − g(y₋); x ← x − E[Q(Δ)]",
-    local(bits=8, first_gradient="full"),
+    local(bits=8, norm="l2", bucket=None, first_gradient="full"),
   ),
   "fedglomo": AlgorithmInfo(
     "fedglomo",
     "FedGLOMO, Alg. 1, 2",
     "u ← βE[Q(Δ)] + (1−β)(u + E[Q(Δ − Δ̂)])",
-    local(beta=0.2, bits=4, first_gradient="full"),
+    local(beta=0.2, bits=4, norm="l2", bucket=None, first_gradient="full"),
   ),
   # Asynchronous clients: each starts from the version it sees and arrives when it is done.
   "autofedavg": AlgorithmInfo(

@@ -97,7 +97,11 @@ def _define_training() -> None:
   flags.DEFINE_enum("non_finite", "reject", ["reject", "zero", "fatal"], "How to treat a client update with "
                     "infinities or NaN: reject it, count it as zero, or stop. All are counted.")  # fmt: skip
   flags.DEFINE_bool("stop_on_divergence", True, "Stop when the loss is no longer finite.")
-  flags.DEFINE_string("compression", None, "Compression of the uploads, such as qsgd:4 (bits).")
+  flags.DEFINE_string(
+    "compression",
+    None,
+    "Compression of the uploads, such as qsgd:4 (bits) or qsgd(4, norm='max', bucket=512).",
+  )
   flags.DEFINE_string("transform", None, "Changes to the algorithm: fedexp(epsilon=0.001), fedinit(beta=0.1) "
                       "or both, as in fedinit+fedexp.")  # fmt: skip
   flags.DEFINE_enum("runtime", "inprocess", RUNTIMES, "Where TFF computations run.")

@@ -10,8 +10,15 @@ from tests.oracle.problem import G, Trace, at, batches, g, mean, rounds, trace
 from tests.oracle.server_step import local_momentum, local_sgd
 
 
-def qsgd(v: np.ndarray, bits: int, uniforms: np.ndarray, splits: tuple[int, ...]) -> np.ndarray:
-  """QSGD per tensor: sign, level of s = 2^(b−1) − 1, float32 norm.
+def qsgd(
+  v: np.ndarray,
+  bits: int,
+  uniforms: np.ndarray,
+  splits: tuple[int, ...],
+  norm_of=np.linalg.norm,
+  bucket: int | None = None,
+) -> np.ndarray:
+  """QSGD per tensor, or per bucket of a tensor: sign, level of s = 2^(b−1) − 1, float32 norm.
 
   A coordinate is rounded up when its number in `uniforms` (in [0, 1)) lies below the fraction that
   rounding down would cut off.
@@ -19,9 +26,13 @@ def qsgd(v: np.ndarray, bits: int, uniforms: np.ndarray, splits: tuple[int, ...]
   if bits >= 32:
     return v
   s, parts = 2 ** (bits - 1) - 1, []
+  if (
+    bucket is not None
+  ):  # a tensor of 7 coordinates in buckets of 3 counts as tensors of 3, 3 and 1
+    splits = [min(bucket, size - i) for size in splits for i in range(0, size, bucket)]
   cuts = np.cumsum(splits)[:-1]
   for part, u in zip(np.split(v, cuts), np.split(uniforms, cuts), strict=True):
-    norm = float(np.float32(np.linalg.norm(part)))
+    norm = float(np.float32(norm_of(part))) if part.size else 0.0
     if norm == 0:
       parts.append(np.zeros_like(part))
       continue

@@ -44,6 +44,8 @@ def fedcomgate(
   client_learning_rate: float | Schedule,
   server_learning_rate: float | Schedule = 1.0,
   bits: int = 8,
+  norm: str = "l2",
+  bucket: int | None = None,
   client_weighting: str = "uniform",
 ) -> Algorithm:
   """FedCOMGATE.
@@ -52,6 +54,8 @@ def fedcomgate(
     client_learning_rate: η_l > 0, a number or a schedule. Required.
     server_learning_rate: η > 0, a number or a schedule; default 1.
     bits: b ≥ 2 bits of QSGD; 32 disables compression. Default 8; FedGLOMO, sec. 6, runs it with 8 and 4.
+    norm: what QSGD scales a bucket by, its "l2" norm (default) or its largest entry, "max".
+    bucket: the number of coordinates that share a norm; all of a tensor by default.
     client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
 
   Returns:
@@ -66,7 +70,7 @@ def fedcomgate(
   """
   eta_l = schedule("client_learning_rate", client_learning_rate, above=0)
   eta = schedule("server_learning_rate", server_learning_rate, above=0)
-  quantiser = compression.qsgd(bits)
+  quantiser = compression.qsgd(bits, norm, bucket)
 
   def client_update(client, x, delta_i):
     lr = eta_l(client.round)

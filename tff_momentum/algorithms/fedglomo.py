@@ -56,6 +56,8 @@ def fedglomo(
   client_learning_rate: float | Schedule,
   beta: float | Schedule = 0.2,
   bits: int = 4,
+  norm: str = "l2",
+  bucket: int | None = None,
   first_gradient: str = "full",
   client_weighting: str = "uniform",
 ) -> Algorithm:
@@ -66,6 +68,8 @@ def fedglomo(
     beta: β in (0, 1], the weight of this round's update; 1 is FedLOMO. Default 0.2.
     bits: b ≥ 2 bits of QSGD in each of the two messages; 32 disables compression. Default 4; the authors run
       4 and 2.
+    norm: what QSGD scales a bucket by, its "l2" norm (default) or its largest entry, "max".
+    bucket: the number of coordinates that share a norm; all of a tensor by default.
     first_gradient: v₀ is the "full" gradient (default, as printed) or that of the first "batch", as in the
       authors' experiments.
     client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
@@ -102,4 +106,4 @@ def fedglomo(
     client_weighting=client_weighting,
     momentum=lambda state, t, steps: trees.per_step(state.u, eta_l(t), steps),
   )
-  return compression.compressed(plain, compression.qsgd(bits))
+  return compression.compressed(plain, compression.qsgd(bits, norm, bucket))

@@ -31,6 +31,8 @@ def fedlomo(
   *,
   client_learning_rate: float | Schedule,
   bits: int = 8,
+  norm: str = "l2",
+  bucket: int | None = None,
   first_gradient: str = "full",
   client_weighting: str = "uniform",
 ) -> Algorithm:
@@ -39,6 +41,8 @@ def fedlomo(
   Args:
     client_learning_rate: η_l > 0, a number or a schedule. Required.
     bits: b ≥ 2 bits of QSGD; 32 disables compression. Default 8; the authors run 8 and 4.
+    norm: what QSGD scales a bucket by, its "l2" norm (default) or its largest entry, "max".
+    bucket: the number of coordinates that share a norm; all of a tensor by default.
     first_gradient: v₀ is the "full" gradient (default, as printed) or that of the first "batch", as in the
       authors' experiments.
     client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
@@ -68,7 +72,7 @@ def fedlomo(
     model=lambda x: x,
     client_weighting=client_weighting,
   )
-  return compression.compressed(plain, compression.qsgd(bits))
+  return compression.compressed(plain, compression.qsgd(bits, norm, bucket))
 
 
 class _Walk(NamedTuple):

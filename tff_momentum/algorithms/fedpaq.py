@@ -29,6 +29,8 @@ def fedpaq(
   client_learning_rate: float | Schedule,
   server_learning_rate: float | Schedule = 1.0,
   bits: int = 8,
+  norm: str = "l2",
+  bucket: int | None = None,
   client_weighting: str = "uniform",
 ) -> Algorithm:
   """FedPAQ: FedAvg with quantised uploads.
@@ -37,6 +39,8 @@ def fedpaq(
     client_learning_rate: η_l > 0, a number or a schedule. Required.
     server_learning_rate: η > 0, a number or a schedule; default 1.
     bits: b ≥ 2 bits of QSGD; 32 disables compression. Default 8; FedGLOMO, sec. 6, runs 8 and 4.
+    norm: what QSGD scales a bucket by, its "l2" norm (default) or its largest entry, "max".
+    bucket: the number of coordinates that share a norm; all of a tensor by default.
     client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
 
   Returns:
@@ -54,7 +58,7 @@ def fedpaq(
     server_learning_rate=server_learning_rate,
     client_weighting=client_weighting,
   )
-  return compressed(plain, qsgd(bits))
+  return compressed(plain, qsgd(bits, norm, bucket))
 
 
 @named
@@ -65,6 +69,8 @@ def fedpaq_lm(
   beta_l: float | Schedule = 0.9,
   server_learning_rate: float | Schedule = 1.0,
   bits: int = 8,
+  norm: str = "l2",
+  bucket: int | None = None,
   client_weighting: str = "uniform",
 ) -> Algorithm:
   """FedPAQ with momentum at the clients.
@@ -74,6 +80,8 @@ def fedpaq_lm(
     beta_l: β_l in [0, 1), the clients' momentum; default 0.9.
     server_learning_rate: η > 0, a number or a schedule; default 1.
     bits: b ≥ 2 bits of QSGD; 32 disables compression. Default 8; FedGLOMO, sec. 6, runs 8 and 4.
+    norm: what QSGD scales a bucket by, its "l2" norm (default) or its largest entry, "max".
+    bucket: the number of coordinates that share a norm; all of a tensor by default.
     client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
 
   Returns:
@@ -92,7 +100,7 @@ def fedpaq_lm(
     server_learning_rate=server_learning_rate,
     client_weighting=client_weighting,
   )
-  return compressed(plain, qsgd(bits))
+  return compressed(plain, qsgd(bits, norm, bucket))
 
 
 @named
@@ -104,6 +112,8 @@ def fedpaq_glm(
   beta_l: float | Schedule = 0.9,
   server_learning_rate: float | Schedule = 1.0,
   bits: int = 8,
+  norm: str = "l2",
+  bucket: int | None = None,
   client_weighting: str = "uniform",
 ) -> Algorithm:
   """FedPAQ with momentum at the clients and at the server.
@@ -114,6 +124,8 @@ def fedpaq_glm(
     beta_l: β_l in [0, 1), the clients' momentum; default 0.9.
     server_learning_rate: η > 0, a number or a schedule; default 1.
     bits: b ≥ 2 bits of QSGD; 32 disables compression. Default 8; FedGLOMO, sec. 6, runs 8 and 4.
+    norm: what QSGD scales a bucket by, its "l2" norm (default) or its largest entry, "max".
+    bucket: the number of coordinates that share a norm; all of a tensor by default.
     client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
 
   Returns:
@@ -133,4 +145,4 @@ def fedpaq_glm(
     server_learning_rate=server_learning_rate,
     client_weighting=client_weighting,
   )
-  return compressed(plain, qsgd(bits))
+  return compressed(plain, qsgd(bits, norm, bucket))
