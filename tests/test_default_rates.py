@@ -54,7 +54,11 @@ def test_rules_give_hyperparameters_that_the_builder_has_and_say_why(algo):
     ("mfl", {"optimizer": "muon"}, {"client_learning_rate": 0.03}),
     ("mfl", {"optimizer": "lion"}, {"client_learning_rate": 0.003}),
     ("diloco", {"inner": "sgd"}, {"client_learning_rate": 0.0429}),  # 0.3 / (0.7 / 0.1)
-    ("autofedavg", {}, {"client_learning_rate": 0.3, "server_learning_rate": 4.0}),
+    ("autofedavg", {}, {"client_learning_rate": 0.3, "server_learning_rate": 2.8}),  # 0.7 · 4
+    ("fedsam", {}, {"client_learning_rate": 0.3, "rho": 0.06}),
+    ("fedspeed", {}, {"client_learning_rate": 0.3, "rho": 0.06}),
+    ("mofedsam", {}, {"client_learning_rate": 0.3, "rho": 0.06}),
+    ("scaffold_m", {}, {"client_learning_rate": 0.3}),
   ],
 )
 def test_a_rule_follows_the_hyperparameters(algo, given, expected):
@@ -68,6 +72,7 @@ def test_a_rule_follows_the_hyperparameters(algo, given, expected):
     ("mime", 0.12, 0.0075),
     ("fedgbo", 1.2, 0.075),  # dampened: the same steps as Mime's
     ("fedcm", 1.2, 0.075),
+    ("scaffold_m", 1.2, 0.075),
     ("mime_mvr", 0.19, 0.0119),
     ("mfl", 0.3, 0.3),  # its momentum moves with every local step
   ],

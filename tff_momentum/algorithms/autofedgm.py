@@ -28,10 +28,11 @@ from tff_momentum.trees import Tree
 
 
 def normalised_uploads(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
-  """Uploads are divided by K, so the server's rate is multiplied by K."""
+  """Uploads are divided by K, so the server's rate is multiplied by K, and by 0.7 because they are stale."""
+  rate = 0.7 * sgd.steps
   if "stages" in hyperparameters:
-    return {**plain(sgd, {}), "stages": f"stages_from(1000, 3, {sgd.steps:.3g}, 0.7, 0.9)"}
-  return {**plain(sgd, {}), "server_learning_rate": sgd.steps}
+    return {**plain(sgd, {}), "stages": f"stages_from(1000, 3, {rate:.3g}, 0.7, 0.9)"}
+  return {**plain(sgd, {}), "server_learning_rate": rate}
 
 
 @named

@@ -15,17 +15,32 @@ Deviations: weight decay is part of g wherever it is taken, as everywhere in thi
 implementation (FL-Simulator) leaves it out of the climb and of the second gradient, and adds it at y.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import tensorflow as tf
 
 from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, named
 from tff_momentum.algorithms.fedavg import averaging
 from tff_momentum.client import Gradient
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
 
 
+def climb_length(sgd: LocalSgd) -> float:
+  """The default ρ: a fifth of SGD's step where the norm of the gradient is 1."""
+  return sgd.learning_rate / 5
+
+
+def short_climb(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
+  """A climb that is long compared with a step never leaves the flat region around the initial weights."""
+  return {"client_learning_rate": sgd.learning_rate, "rho": climb_length(sgd)}
+
+
 @named
+@derives_rates(short_climb)
 def fedsam(
   *,
   client_learning_rate: float | Schedule,

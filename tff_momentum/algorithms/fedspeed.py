@@ -19,11 +19,13 @@ import dataclasses
 from tff_momentum import trees, validation
 from tff_momentum.algorithm import Algorithm, Exchange, Update, named
 from tff_momentum.algorithms.feddyn import dynamic_regularisation
-from tff_momentum.algorithms.fedsam import uphill_gradient
+from tff_momentum.algorithms.fedsam import short_climb, uphill_gradient
+from tff_momentum.default_rates import derives_rates
 from tff_momentum.schedules import Schedule, schedule
 
 
 @named
+@derives_rates(short_climb)
 def fedspeed(
   *,
   client_learning_rate: float | Schedule,

@@ -9,13 +9,23 @@ Minimization", ICML 2022. https://arxiv.org/abs/2206.02618
 Deviations: those of `fedsam`. K_i is each client's own number of steps.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from tff_momentum.algorithm import Algorithm, named
-from tff_momentum.algorithms.fedcm import client_momentum
-from tff_momentum.algorithms.fedsam import uphill_gradient
+from tff_momentum.algorithms.fedcm import client_momentum, frozen_momentum
+from tff_momentum.algorithms.fedsam import climb_length, uphill_gradient
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates
 from tff_momentum.schedules import Schedule, schedule
 
 
+def frozen_momentum_and_climb(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
+  """The momentum pushes K times, so the rate is 4/K times SGD's; the climb is a fifth of an SGD step."""
+  return {**frozen_momentum(sgd, hyperparameters), "rho": climb_length(sgd)}
+
+
 @named
+@derives_rates(frozen_momentum_and_climb)
 def mofedsam(
   *,
   client_learning_rate: float | Schedule,

@@ -23,7 +23,9 @@ import tensorflow as tf
 
 from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, Averaging, Exchange, Update, named
+from tff_momentum.algorithms.fedcm import frozen_momentum
 from tff_momentum.algorithms.scaffold import population
+from tff_momentum.default_rates import derives_rates
 from tff_momentum.schedules import Schedule, schedule
 from tff_momentum.trees import Tree
 
@@ -51,6 +53,7 @@ class Upload(NamedTuple):
 
 
 @named
+@derives_rates(frozen_momentum)
 def scaffold_m(
   *,
   client_learning_rate: float | Schedule,
