@@ -35,7 +35,7 @@ def test_rules_give_hyperparameters_that_the_builder_has_and_say_why(algo):
   [
     ("fedavg", {}, {"client_learning_rate": 0.3}),
     ("fedavg_lm", {}, {"client_learning_rate": 0.133}),  # 0.3 / mean(1, 1.9, 2.71, 3.439)
-    ("fedavg_glm", {}, {"client_learning_rate": 0.03}),
+    ("fedavg_glm", {}, {"client_learning_rate": 0.0663}),  # half of fedavg_lm's
     ("fedpaq_lm", {"beta_l": "step(0.5, every=10)"}, {"client_learning_rate": 0.196}),
     ("mime", {"optimizer": "sgd"}, {"client_learning_rate": 0.3}),
     ("mimelite", {"optimizer": "sgdm(0.5)"}, {"client_learning_rate": 0.15}),
@@ -55,6 +55,16 @@ def test_rules_give_hyperparameters_that_the_builder_has_and_say_why(algo):
     ("mfl", {"optimizer": "lion"}, {"client_learning_rate": 0.003}),
     ("diloco", {"inner": "sgd"}, {"client_learning_rate": 0.0429}),  # 0.3 / (0.7 / 0.1)
     ("autofedavg", {}, {"client_learning_rate": 0.3, "server_learning_rate": 2.8}),  # 0.7 · 4
+    ("fedgm", {}, {"client_learning_rate": 0.3, "server_learning_rate": 2.12}),
+    ("fedgm", {"nu": 0.0}, {"client_learning_rate": 0.3, "server_learning_rate": 1.0}),
+    ("fednag", {}, {"client_learning_rate": 0.3, "server_learning_rate": 2.12}),
+    ("fedsnv", {}, {"client_learning_rate": 0.3, "alpha": 0.212}),  # η = α/(1−β₁)
+    (
+      "fedgm_staged",
+      {},
+      {"client_learning_rate": 0.3, "stages": "stages_from(1000, 3, 1.85, 0.7, 0.9)"},
+    ),
+    ("autofedgm", {}, {"client_learning_rate": 0.3, "server_learning_rate": 5.93}),
     ("fedsam", {}, {"client_learning_rate": 0.3, "rho": 0.06}),
     ("fedspeed", {}, {"client_learning_rate": 0.3, "rho": 0.06}),
     ("mofedsam", {}, {"client_learning_rate": 0.3, "rho": 0.06}),

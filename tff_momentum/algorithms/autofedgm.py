@@ -18,8 +18,8 @@ from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, named
 from tff_momentum.algorithms.fedavg import averaging, sgd_delta
 from tff_momentum.algorithms.fedavgm import server_momentum
-from tff_momentum.algorithms.fedgm import general_momentum
-from tff_momentum.algorithms.fedgm_staged import MomentumStage, stage_schedules
+from tff_momentum.algorithms.fedgm import averaged_updates, general_momentum
+from tff_momentum.algorithms.fedgm_staged import MomentumStage, default_stages, stage_schedules
 from tff_momentum.client import Client
 from tff_momentum.default_rates import LocalSgd, Rates, derives_rates, plain
 from tff_momentum.schedules import Schedule, schedule
@@ -28,10 +28,12 @@ from tff_momentum.trees import Tree
 
 
 def normalised_uploads(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
-  """Uploads are divided by K, so the server's rate is multiplied by K, and by 0.7 because they are stale."""
+  """Uploads are divided by K and stale, so the server's rate is 0.7 K times that of the synchronous form."""
   rate = 0.7 * sgd.steps
   if "stages" in hyperparameters:
-    return {**plain(sgd, {}), "stages": f"stages_from(1000, 3, {rate:.3g}, 0.7, 0.9)"}
+    return {**plain(sgd, {}), "stages": default_stages(rate)}
+  if "beta" in hyperparameters:
+    rate *= float(averaged_updates(sgd, hyperparameters)["server_learning_rate"])
   return {**plain(sgd, {}), "server_learning_rate": rate}
 
 

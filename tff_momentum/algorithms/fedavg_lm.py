@@ -32,9 +32,10 @@ def local_momentum_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> R
 
 
 def two_momenta_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
-  """The server's momentum multiplies steps as well, so the rate is (1 − β_l) times SGD's whatever K is."""
-  beta_l = schedule("beta_l", hyperparameters["beta_l"]).high
-  return {"client_learning_rate": (1 - beta_l) * sgd.learning_rate}
+  """The momentum of the clients and that of the server multiply, so the rate is half of FedAvg-lm's."""
+  return {
+    name: float(rate) / 2 for name, rate in local_momentum_rates(sgd, hyperparameters).items()
+  }
 
 
 @named

@@ -8,14 +8,39 @@ AAAI 2024, Algorithm 2 and eq. 2. https://arxiv.org/abs/2312.12670
     fednag:  fedgm with ν = β
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, ServerUpdate, named
 from tff_momentum.algorithms.fedavg import sgd_delta
 from tff_momentum.algorithms.fedavgm import ServerState, server_momentum
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates, plain
 from tff_momentum.schedules import Schedule, schedule
 
 
+def start_up_rate(beta: float, nu: float) -> float:
+  """The η at which the first 1/(1−β) rounds move the model as far as FedAvg's, if Δ is constant.
+
+  d = (1 − β^t)Δ after t rounds from zero, so these rounds move it by η(1 − ν mean(β^t)) per round.
+
+  >>> round(start_up_rate(0.9, 0.9), 2), start_up_rate(0.9, 0.0)
+  (2.12, 1.0)
+  """
+  rounds = round(1 / (1 - beta))
+  mean = sum(beta**t for t in range(1, rounds + 1)) / rounds
+  return 1 / (1 - min(max(nu, 0.0), 1.0) * mean)
+
+
+def averaged_updates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
+  """The momentum is a mean that starts at zero, so the server rate makes up for its first rounds."""
+  beta = schedule("beta", hyperparameters["beta"]).high
+  nu = schedule("nu", hyperparameters.get("nu", beta)).high
+  return {**plain(sgd, {}), "server_learning_rate": start_up_rate(beta, nu)}
+
+
 @named
+@derives_rates(averaged_updates)
 def fedgm(
   *,
   client_learning_rate: float | Schedule,
@@ -57,6 +82,7 @@ def fedgm(
 
 
 @named
+@derives_rates(averaged_updates)
 def fednag(
   *,
   client_learning_rate: float | Schedule,

@@ -8,12 +8,13 @@ AAAI 2024, Algorithm 3. https://arxiv.org/abs/2312.12670
 """
 
 import itertools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tff_momentum import call_syntax, validation
 from tff_momentum.algorithm import Algorithm, named
-from tff_momentum.algorithms.fedgm import fedgm
+from tff_momentum.algorithms.fedgm import fedgm, start_up_rate
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates, plain
 from tff_momentum.schedules import Schedule, multistage
 
 
@@ -26,7 +27,18 @@ class MomentumStage(NamedTuple):
   nu: float
 
 
+def averaged_updates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
+  """The momentum is a mean that starts at zero, so the first stage's η makes up for its first rounds."""
+  return {**plain(sgd, {}), "stages": default_stages(1.0)}
+
+
+def default_stages(eta: float) -> str:
+  """Three stages from β = 0.7, ν = 0.9, with η times the rate that makes up for the momentum's late start."""
+  return f"stages_from(1000, 3, {eta * start_up_rate(0.7, 0.9):.3g}, 0.7, 0.9)"
+
+
 @named
+@derives_rates(averaged_updates)
 def fedgm_staged(
   *,
   client_learning_rate: float | Schedule,

@@ -11,13 +11,25 @@ Quadratic Constraints", SIAM Journal on Optimization 2016. https://arxiv.org/abs
 The scheme's gradient g is E[Δ], and the server's model is the point x where the scheme takes it.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from tff_momentum import validation
 from tff_momentum.algorithm import Algorithm, named
-from tff_momentum.algorithms.fedgm import fedgm
+from tff_momentum.algorithms.fedgm import fedgm, start_up_rate
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates, plain
 from tff_momentum.schedules import Schedule
 
 
+def averaged_updates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
+  """The momentum is a mean that starts at zero, so the step α makes up for its first 1/(1 − β₁) rounds."""
+  beta1, beta2 = hyperparameters["beta1"], hyperparameters["beta2"]
+  nu = 1 - beta2 * (1 - beta1) / beta1
+  return {**plain(sgd, {}), "alpha": (1 - beta1) * start_up_rate(beta1, nu)}
+
+
 @named
+@derives_rates(averaged_updates)
 def fedsnv(
   *,
   client_learning_rate: float | Schedule,
