@@ -64,7 +64,7 @@ TRIALS = {
   ),
   "cifar10_dirichlet": Trial(
     60,
-    ("--clients_per_round=3", "--eval_examples=500", "--rounds_per_eval=5"),
+    ("--alpha=10", "--clients_per_round=5", "--eval_examples=500", "--rounds_per_eval=3"),
     "eval/loss",
     math.log(10),
   ),
