@@ -11,6 +11,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 import pytest
 
+collect_ignore = ["helpers/kit_project"]  # a project of its own: tests/testing runs its tests
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _inprocess_runtime():

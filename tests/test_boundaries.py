@@ -45,13 +45,14 @@ RULES = {
   "the library stands alone: the wheel ships it without tasks and experiments": Rule(
     ("tff_momentum",), ("tasks", "experiments")
   ),
-  "TFF stays in processes, runtime and diagnostics": Rule(
+  "TFF stays in processes, runtime, diagnostics and the testing kit's runtimes": Rule(
     ("tff_momentum",),
     ("tensorflow_federated",),
     {
       "tff_momentum/processes": "turns an algorithm into a TFF process",
       "tff_momentum/runtime": "executes TFF computations",
       "tff_momentum/diagnostics": "a measure is a federated computation over a process's own types",
+      "tff_momentum/testing/runtimes.py": "runs one process on several runtimes",
     },
   ),
   "an algorithm knows nothing of data, processes or simulation": Rule(
@@ -81,7 +82,14 @@ RULES = {
   "flags are read and checked before TensorFlow is loaded": Rule(
     ("experiments/cli",), ("tensorflow", "tensorflow_federated", "keras"), only_at_top=True
   ),
-  "the product does not import its tests": Rule(ROOMS, ("tests", "pytest", "hypothesis")),
+  "the product does not import its tests": Rule(
+    ROOMS,
+    ("tests", "pytest", "hypothesis"),
+    {"tff_momentum/testing/pytest_plugin.py": "pytest alone imports it"},
+  ),
+  "the testing kit is for tests alone": Rule(
+    ROOMS, ("tff_momentum.testing",), {"tff_momentum/testing": "the kit itself"}
+  ),
 }
 
 

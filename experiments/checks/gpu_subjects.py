@@ -8,12 +8,10 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 from tff_momentum.registry import ALGORITHMS
 
-# The device that takes the place of a GPU.
-DEVICE = "/device:CPU:1"
 SMALL_TASK = "digits"
 # The models of all tasks, each once: task, model, and whether it takes long.
 MODELS: tuple[tuple[str, str | None, bool], ...] = (
@@ -39,10 +37,6 @@ MODELS: tuple[tuple[str, str | None, bool], ...] = (
   ("gldv2", "mobilenet_v2", True),
   ("gldv2", "vit_b16", True),
 )
-# Operations without a GPU kernel that are allowed: (op, dtypes) -> reason.
-EXCEPTIONS = {
-  ("Const", "dtype=string"): "the message of an assertion, which stays on the host",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,21 +95,22 @@ def _round(algorithm: str, task_name: str, model: str | None) -> Callable[[], ob
 
 def _item(name: str) -> Callable[[], object]:
   from experiments.benchmarks import competitors, work_items
+  from tff_momentum.runtime import gpu_audit
 
   name, _, mode = name.partition("/")
-  _set_context("off" if mode == "off" else "auto")
+  gpu_audit.set_audited_context("off" if mode == "off" else "auto")
   item = dataclasses.replace(work_items.ITEMS[name], clients=1)
   return competitors.Ours(item, None).round
 
 
 def audit(subject: Subject) -> dict[str, Any]:
-  """Audits one subject; returns the findings as texts, without those in `EXCEPTIONS`."""
+  """Audits one subject; returns the findings as texts, but for those that are allowed."""
   from tff_momentum.runtime import gpu_audit
 
-  found = gpu_audit.audit(subject.prepare(), DEVICE)
+  found = gpu_audit.audit(subject.prepare())
   return {
     "name": subject.name,
-    "without_kernel": [str(f) for f in found.without_kernel if (f.op, f.dtypes) not in EXCEPTIONS],
+    "without_kernel": found.forbidden(),
     "crossings": [str(f) for f in found.crossings],
     "copies": [str(f) for f in found.copies],
     "launches": found.launches,
@@ -126,26 +121,17 @@ def audit(subject: Subject) -> dict[str, Any]:
 
 def audit_all(which: list[str]) -> Iterator[dict[str, Any]]:
   """Audits subjects by name, on a runtime whose graphs are those for a GPU."""
+  from tff_momentum.runtime import gpu_audit
+
   for name in which:
     try:
-      _set_context("auto")
+      gpu_audit.set_audited_context()
       yield audit(Subject(name))
     except Exception as error:
       yield {
         "name": name,
         "failed": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}",
       }
-
-
-def _set_context(compile: Literal["auto", "off"]) -> None:
-  import tensorflow_federated as tff
-
-  from tff_momentum.runtime import devices
-  from tff_momentum.runtime.execution import create_inprocess_context
-
-  devices.find_devices("cpu:2")
-  context = create_inprocess_context([DEVICE], as_gpu=True, compile=compile)
-  tff.framework.set_default_context(context)
 
 
 def main(which: list[str]) -> None:

@@ -1,7 +1,7 @@
 """The contract that every algorithm must meet; the suite makes no exception by name.
 
-It covers every entry of `ALGORITHMS`. If a new builder requires a parameter that no other has, add an example
-value to `contract_problem.EXAMPLES`.
+It covers every entry of `ALGORITHMS`, with the checks that `tff_momentum.testing` offers to everyone. If a
+new builder requires a parameter that no other has, give `tff_momentum/testing/quadratics.py` an example.
 """
 
 import ast
@@ -10,113 +10,23 @@ import pathlib
 import types
 import typing
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.helpers import contract_problem as problem
-from tests.helpers import harness, shared_runs
-from tff_momentum import algorithms
+from tests.helpers import shared_runs
+from tff_momentum import algorithms, testing
 from tff_momentum.registry import ALGORITHMS
-from tff_momentum.simulation import loop, participation
 
 FOLDER = pathlib.Path(algorithms.__file__).parent
+# tests/runtime runs the others: they start processes, or trace every algorithm again.
+ELSEWHERE = ("parallel_clients", "tff_worker", "ray", "gpu_audit")
 every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
 
 
-def same_bits(left, right) -> bool:
-  tf.nest.assert_same_structure(left, right)
-  pairs = zip(*(tf.nest.flatten(problem.as_arrays(s)) for s in (left, right)), strict=True)
-  return all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in pairs)
-
-
-def kinds(structure) -> list:
-  return [(a.shape, a.dtype) for a in tf.nest.flatten(problem.as_arrays(structure))]
-
-
+@pytest.mark.parametrize("check", [check for check in testing.CHECKS if check not in ELSEWHERE])
 @every_algorithm
-def test_types_are_stable_over_the_rounds(name):
-  process, whole = problem.history(name)[:2]
-  after = process.next.type_signature.result
-  assert process.initialize.type_signature.result.is_equivalent_to(after.state)
-  assert process.client_state_type.is_equivalent_to(after.clients.member)
-
-  start = process.initialize()
-  tf.nest.assert_same_structure(start, whole.states[-1])
-  assert all(kinds(state) == kinds(start) for state in whole.states)
-  fresh = kinds(process.initial_client_state([1, 2]))
-  assert all(kinds(state) == fresh for state in whole.clients.values())
-
-  exchange = process.algorithm.exchanges[0]
-  types_of_it = (process.first_round_exchanges or process.exchanges)[0]
-  for t, state in enumerate([start, *whole.states[:2]]):
-    message = exchange.message(state.server, tf.constant(t))
-    specs = tf.nest.map_structure(tf.type_spec_from_value, message)
-    assert exchange.download_bytes(specs) == types_of_it.bytes_down
-
-
-@every_algorithm
-def test_the_same_seed_gives_the_same_bits(name):
-  history = problem.history(name)
-  assert same_bits(history.again.states, history.whole.states[:3])
-  assert same_bits(history.again.metrics, history.whole.metrics[:3])
-
-
-@every_algorithm
-def test_resuming_equals_never_stopping(name):
-  history = problem.history(name)
-  assert same_bits(history.resumed.states, history.whole.states[10:13])
-  assert [int(state.round) for state in history.resumed.states] == [11, 12, 13]
-
-
-@every_algorithm
-def test_clients_without_examples_change_nothing(name):
-  history = problem.history(name)
-  for a, b in zip(history.beside.states, history.whole.states, strict=False):
-    for left, right in zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True):
-      np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
-  for i in problem.EMPTY:
-    fresh = history.process.initial_client_state(harness.client_seed(0, i))
-    assert same_bits(history.beside.clients[i], fresh)
-  assert [int(m["clients"]) for m in history.beside.metrics] == [2, 2, 2]
-
-
-@every_algorithm
-def test_a_round_of_nobody_only_counts(name):
-  history = problem.history(name)
-  (state,), before = history.nobody.states, history.whole.states[9]
-  assert int(state.round) == int(before.round) + 1
-  assert same_bits(state.server, before.server)
-  assert float(history.nobody.metrics[0]["update_norm"]) == 0.0
-
-
-@every_algorithm
-def test_the_loss_falls_on_heterogeneous_quadratics(name):
-  whole = problem.history(name).whole
-  start = problem.loss(harness.flatten(problem.quadratic_model().initial_weights))
-  # The mean of the last models, because momentum oscillates around it.
-  assert problem.loss(np.mean(whole.x[-10:], axis=0)) < 0.65 * start
-  assert np.isfinite([float(m["train"]["loss"]) for m in whole.metrics]).all()
-
-
-@every_algorithm
-def test_every_algorithm_keeps_running_with_drop_outs(name):
-  """30% of the clients drop out of cohorts of two; with seed 5 one round loses all its clients."""
-  pattern = participation.with_dropouts(participation.uniform(6, 2, 5), 0.3, 5)
-  assert any(not pattern(t).clients for t in range(12))
-  process = problem.history(name).process
-  result = loop.run(
-    process, problem.Task(), total_rounds=12, participation=pattern, rounds_per_eval=0
-  )
-  assert all(np.isfinite(w).all() for w in result.weights)
-  assert int(result.state.round) == 12
-  skipped = [row for row in result.history if not row["clients"]]
-  assert skipped
-  assert sum(row["rounds/skipped"] for row in result.history) == len(skipped)
-  for row in skipped:
-    assert row["update_norm"] == 0
-    assert "train/loss" not in row
-    assert row["bytes/up"] == 0 < row["bytes/down"]
+def test_the_contract(name, check):
+  testing.run_check(check, algorithms.builder(name))
 
 
 # Bad values.
@@ -189,7 +99,7 @@ SCALARS = 4  # a step count may travel beside the models
   ("name", "models"), [(name, models) for models, names in MODELS.items() for name in names.split()]
 )
 def test_bytes_are_as_documented(name, models):
-  check_bytes(problem.history(name).process, models)
+  check_bytes(problem.compiled(name), models)
 
 
 @pytest.mark.parametrize("name", WITH_ADAM)
@@ -211,7 +121,7 @@ def check_bytes(process, models):
 @pytest.mark.parametrize(("name", "models"), [("fedglomo", (2, 2)), ("fedcomgate", (2, 1))])
 def test_quantised_bytes_are_as_documented(name, models):
   """Uploads are b/32 of a model, one norm for each tensor, and at most one step count."""
-  process = problem.history(name).process
+  process = problem.compiled(name)
   tensors = process.model.initial_weights
   bits = inspect.signature(algorithms.builder(name)).parameters["bits"].default
   packed = sum(4 + -(-w.size * bits // 8) for w in tensors)

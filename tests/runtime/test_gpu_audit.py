@@ -99,7 +99,7 @@ def test_every_algorithm_on_every_model():
 
 
 def test_the_exceptions_are_few():
-  assert len(gpu_subjects.EXCEPTIONS) <= 5
+  assert len(gpu_audit.EXCEPTIONS) <= 5
 
 
 SHUFFLE = """

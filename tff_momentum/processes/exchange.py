@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_momentum import trees
-from tff_momentum.algorithm import Exchange, RoundInfo
+from tff_momentum.algorithm import ClientState, Exchange, RoundInfo
 from tff_momentum.client import Client, LocalWork
 from tff_momentum.models.model import Model
 
@@ -126,7 +126,8 @@ def compile_exchange(
     non_finite: how to treat updates with infinities or NaN (see `build_process`).
 
   Raises:
-    ValueError: if `client_update` does other work than the exchange declares, or uploads integers.
+    ValueError: if `client_update` does other work than the exchange declares, uploads integers, or returns
+      another type of state than it gets.
   """
 
   @tff.tensorflow.computation(server_type, ROUND)
@@ -145,6 +146,7 @@ def compile_exchange(
       worker = client
     update = exchange.client_update(worker, message, state)
     _check_client_work(exchange, worker)
+    _check_client_state(state, update.state)
     examples = client.num_examples if weight is None else weight
     present = examples > 0
     counts = present & tf.equal(t, 0) if exchange.first_round_only else present
@@ -222,6 +224,25 @@ def _check_client_work(exchange: Exchange, client: Client) -> None:
     raise ValueError(
       f"Expected a client_update with client_work={exchange.client_work!r}, as its Exchange declares; found "
       f"one with {found!r}: write Exchange(..., client_work={found!r}), or change the client_update."
+    )
+
+
+def _check_client_state(before: ClientState, after: ClientState) -> None:
+  """Raises ValueError unless the client's new state has the shapes and dtypes of its old one."""
+  expected, found = (
+    [(tensor.dtype.name, tensor.shape) for tensor in map(tf.convert_to_tensor, tf.nest.flatten(s))]
+    for s in (before, after)
+  )
+  same = len(expected) == len(found) and all(
+    a[0] == b[0] and a[1].is_compatible_with(b[1]) for a, b in zip(expected, found, strict=True)
+  )
+  if not same:
+    said = [
+      ", ".join(f"{name}{shape}" for name, shape in kind) or "none" for kind in (expected, found)
+    ]
+    raise ValueError(
+      f"Expected client_update to return the type of state that init_client returns, {said[0]}; found "
+      f"{said[1]}: return the same structure, shapes and dtypes."
     )
 
 

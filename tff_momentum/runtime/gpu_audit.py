@@ -16,15 +16,23 @@ import contextlib
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import tensorflow as tf
+import tensorflow_federated as tff
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import context as eager_context
 
-from tff_momentum.runtime import gpu_kernels
+from tff_momentum.runtime import devices, execution, gpu_kernels
 from tff_momentum.runtime.rewrite.xla_calls import XLA_ATTRIBUTE
 
+# The device that takes the place of a GPU.
+DEVICE = "/device:CPU:1"
+# Operations without a GPU kernel that are allowed: (op, dtypes) -> reason.
+EXCEPTIONS = {
+  ("Const", "dtype=string"): "the message of an assertion, which stays on the host",
+}
 # Ops that move a tensor to another device.
 _CROSSINGS = ("_Send", "_HostSend")
 # What a step does for a smaller batch, or once in an epoch; the usual step is counted without it.
@@ -72,8 +80,23 @@ class Audit:
   compiled: int
   functions: int
 
+  def forbidden(self) -> list[str]:
+    """Returns the ops without a kernel, but for `EXCEPTIONS`."""
+    return [str(f) for f in self.without_kernel if (f.op, f.dtypes) not in EXCEPTIONS]
 
-def audit(run: Callable[[], object], device: str) -> Audit:
+
+def set_audited_context(compile: Literal["auto", "off"] = "auto") -> None:
+  """Makes TFF run clients on `DEVICE`, with the graphs for a GPU.
+
+  Raises:
+    RuntimeError: TensorFlow has already started without a second logical CPU device.
+  """
+  devices.find_devices("cpu:2")
+  context = execution.create_inprocess_context([DEVICE], as_gpu=True, compile=compile)
+  tff.framework.set_default_context(context)
+
+
+def audit(run: Callable[[], object], device: str = DEVICE) -> Audit:
   """Runs something and returns what a GPU in the place of `device` would do.
 
   Args:
