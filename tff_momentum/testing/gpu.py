@@ -84,7 +84,7 @@ def main() -> None:
     return
   process = Candidate(builder, hyperparameters).build()
   found = gpu_audit.audit(
-    lambda: run_process(process, quadratics.COHORTS[:1], dataset=quadratics.dataset)
+    lambda: run_process(process, quadratics.COHORTS[:1], dataset=quadratics.client_batches)
   )
   print(
     json.dumps(

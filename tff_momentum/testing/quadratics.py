@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_momentum.models.model import Model, Tally
+from tff_momentum.runtime import ClientBatches
 
 SIZES = (6, 3, 1, 8, 4, 5, 0, 0)
 EMPTY = (6, 7)
@@ -76,6 +77,11 @@ def examples(i: int):
 def dataset(i: int) -> tf.data.Dataset:
   """The batches of client i, in a fixed order."""
   return tf.data.Dataset.from_tensor_slices(examples(i)).batch(BATCH)
+
+
+def client_batches(i: int) -> ClientBatches:
+  """The same examples as arrays, which the runtime reads on the device itself."""
+  return ClientBatches(examples(i), batch_size=BATCH, seed=np.array([1, i], np.int32))
 
 
 def broken_dataset(i: int) -> tf.data.Dataset:
