@@ -141,6 +141,8 @@ def _define_evaluation_and_output() -> None:
     "Number of rounds to trace for TensorBoard's profiler, from the second round on; viewing the trace needs "
     "the extra `profile`.",
   )
+  flags.DEFINE_list("track", [], "Trackers to send each round's row to: wandb (Weights & Biases), mlflow, or "
+                    "both as in wandb,mlflow; each needs the extra of its name.")  # fmt: skip
   flags.DEFINE_bool("lean", False, "Write no TensorBoard files and export no models.")
   flags.DEFINE_bool("quiet", False, "Show no progress bar.")
 

@@ -12,7 +12,7 @@ from typing import Literal
 from absl import flags
 
 import tasks
-from experiments.cli import assignments, diagnostics, names, scale, uneven_clients
+from experiments.cli import assignments, diagnostics, names, scale, tracking, uneven_clients
 from experiments.cli.diagnostics import DiagnosticsOptions
 from experiments.cli.errors import UserError, as_user_errors
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
@@ -47,6 +47,7 @@ class OutputOptions:
     client_states: where to keep the clients' states: "memory", "disk" or "auto".
     stop_on_divergence: whether to stop when the loss is no longer finite.
     profile: number of rounds to trace, None for none.
+    track: the trackers that get each round's row, by name.
     lean: write no TensorBoard files and export no models.
     quiet: show no progress bar.
   """
@@ -58,6 +59,7 @@ class OutputOptions:
   client_states: str = "auto"
   stop_on_divergence: bool = True
   profile: int | None = None
+  track: tuple[str, ...] = ()
   lean: bool = False
   quiet: bool = False
 
@@ -158,6 +160,7 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
       client_states=given.client_states,
       stop_on_divergence=given.stop_on_divergence,
       profile=given.profile,
+      track=tracking.check(given.track),
       lean=given.lean,
       quiet=given.quiet,
     ),

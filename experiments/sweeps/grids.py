@@ -22,7 +22,7 @@ NOT_FOR_GRIDS = ("task", "algo", "set", "task_set", "list", "list_presets", "hel
                  "root_output_dir", "runtime",
                  "experiment_name", "devices", "max_clients_in_flight", "quiet", "preset", "scale",
                  "data_dir", "rounds_per_checkpoint", "keep_checkpoints", "client_states",
-                 "restart", "profile", "lean", "flagfile", "tune_on")  # fmt: skip
+                 "restart", "profile", "track", "lean", "flagfile", "tune_on")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

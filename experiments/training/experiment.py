@@ -99,8 +99,10 @@ def _run_in(folder: RunFolder, experiment: Experiment) -> int:
     validation_data=experiment.validation,
   )
   del state  # states are large: do not keep the first one until the end
+  with as_user_errors(ValueError):  # of a tracker that does not start
+    recorders = _recorders(folder, experiment, first)
   hooks = [
-    *_recorders(folder, experiment, first),
+    *recorders,
     best,
     *([divergence] if config.output.stop_on_divergence else []),
     StopOnSignal(),
@@ -158,6 +160,15 @@ def _recorders(folder: RunFolder, experiment: Experiment, first: int) -> Sequenc
     found.append(TensorBoard(board, config.as_json(), experiment.task, metrics))
   if config.output.profile is not None:
     found.append(Profile(board, config.output.profile))
+  if "wandb" in config.output.track:
+    from experiments.training.hooks.wandb_tracker import WandbTracker
+
+    quiet = config.output.quiet
+    found.append(WandbTracker(folder.path, config.as_json(), config.total_rounds, quiet=quiet))
+  if "mlflow" in config.output.track:
+    from experiments.training.hooks.mlflow_tracker import MlflowTracker
+
+    found.append(MlflowTracker(folder.path, config.as_json(), config.total_rounds))
   if not config.output.quiet:
     found.append(ProgressBar(f"{config.task} {config.algo}", config.total_rounds, first))
   return found
