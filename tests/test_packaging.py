@@ -3,6 +3,7 @@
 import ast
 import importlib
 import importlib.metadata
+import importlib.util
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import tff_momentum as tfm
+from experiments.cli import tracking
 from tests import ROOT
 from tff_momentum import _moved
 
@@ -69,6 +71,19 @@ def locked():
 
 def test_both_ways_to_install_pin_the_same_versions():
   assert project()["tool"]["uv"]["constraint-dependencies"] == locked()
+
+
+def test_the_extras_of_trackers_are_what_the_command_line_names():
+  extras = project()["project"]["optional-dependencies"]
+  for name, (_, package) in tracking.TRACKERS.items():
+    assert extras[name] == [package]
+
+
+def test_pytest_finds_the_plugin_and_is_not_required():
+  (plugin,) = project()["project"]["entry-points"]["pytest11"].items()
+  assert plugin == ("tff_momentum.testing.pytest_plugin",) * 2
+  assert importlib.util.find_spec(plugin[1]) is not None
+  assert "pytest" not in requirements(project()["project"]["dependencies"])
 
 
 def requirements(texts):
