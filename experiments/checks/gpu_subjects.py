@@ -191,9 +191,7 @@ def audit(subject: Subject) -> dict[str, Any]:
   }
 
 
-def audit_all(
-  which: Sequence[str], *, with_examples: bool = False
-) -> Iterator[dict[str, Any]]:
+def audit_all(which: Sequence[str], *, with_examples: bool = False) -> Iterator[dict[str, Any]]:
   """Audits subjects by name, on a runtime whose graphs are those for a GPU."""
   for name in which:
     try:
@@ -213,7 +211,8 @@ def _set_context(compile: Literal["auto", "off"]) -> None:
   from tff_momentum.runtime.execution import create_inprocess_context
 
   devices.find_devices("cpu:2")
-  context = create_inprocess_context([DEVICE], as_gpu=True, compile=compile)
+  # A CPU cannot take the place of a GPU for cuDNN's kernels; tests/runtime/test_gpu_recurrent.py has those.
+  context = create_inprocess_context([DEVICE], as_gpu=True, compile=compile, gpu_recurrent="xla")
   tff.framework.set_default_context(context)
 
 

@@ -1,7 +1,7 @@
 """Deep image models, with group normalisation instead of batch normalisation.
 
 Each layer has two groups, as in GHBM. Batch statistics of clients with skewed labels are harmful, and running
-averages would be additional state to aggregate. The keyword arguments make a shallow, narrow model of the same
+averages would be additional state to aggregate. Keyword arguments make shallow, narrow models of the same
 kinds of layers, for tests.
 """
 

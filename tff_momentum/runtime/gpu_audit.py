@@ -108,7 +108,8 @@ def audit(run: Callable[[], object], device: str) -> Audit:
         copies.update(dict.fromkeys(loops.copies()))
         step = loops.per_iteration()
         launches, compiled = max((launches, compiled), step)
-  return Audit(tuple(missing), tuple(crossings), tuple(copies), launches, compiled, functions, frozenset(kinds))
+  found = (tuple(missing), tuple(crossings), tuple(copies))
+  return Audit(*found, launches, compiled, functions, frozenset(kinds))
 
 
 def _runs_on(parts: Iterable[tf.compat.v1.GraphDef], device: str) -> bool:

@@ -150,5 +150,6 @@ def _default(op: str, name: str) -> attr_value_pb2.AttrValue | None:
 def register_xla_kernels() -> None:
   """Makes TensorFlow register XLA's kernels, which it does when it first compiles something."""
   tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1.0))
-  for cached in (_kernels, _kernel, _constrained):
-    cached.cache_clear()
+  _kernels.cache_clear()
+  _kernel.cache_clear()
+  _constrained.cache_clear()
