@@ -69,8 +69,8 @@ EXCEPTIONS = {
 class Subject:
   """Something to audit: an algorithm on a task's model, or an item of the benchmark.
 
-  A name is "algorithm", "algorithm@task", "algorithm@task/model", "algorithm@task/model/short", "item:A", or
-  "item:A/off" for the item without compiled code.
+  A name is "algorithm", "algorithm@task", "algorithm@task/model", "algorithm@task/model/short", "item:A",
+  "item:A/off" for the item without compiled code, or "item:A/on" for the item with a compiled gradient.
 
   Attributes:
     name: The name.
@@ -169,8 +169,9 @@ def _item(name: str) -> Callable[[], object]:
   from experiments.benchmarks import competitors, work_items
 
   name, _, mode = name.partition("/")
-  _set_context("off" if mode == "off" else "auto")
-  item = dataclasses.replace(work_items.ITEMS[name], clients=1)
+  modes: dict[str, Literal["auto", "on", "off"]] = {"": "auto", "on": "on", "off": "off"}
+  _set_context(modes[mode])
+  item = dataclasses.replace(work_items.ITEMS[name], clients=1, examples=0)
   return competitors.Ours(item, None).round
 
 
@@ -204,7 +205,7 @@ def audit_all(which: Sequence[str], *, with_examples: bool = False) -> Iterator[
       }
 
 
-def _set_context(compile: Literal["auto", "off"]) -> None:
+def _set_context(compile: Literal["auto", "on", "off"]) -> None:
   import tensorflow_federated as tff
 
   from tff_momentum.runtime import devices
