@@ -115,6 +115,8 @@ def _define_training() -> None:
                     "one is an error.")  # fmt: skip
   flags.DEFINE_enum("gpu_convolutions", "cudnn", ["cudnn", "xla"], "On GPUs: leave convolutional models to "
                     "cuDNN, or compile them with XLA.")  # fmt: skip
+  flags.DEFINE_enum("gpu_recurrent", "cudnn", ["cudnn", "xla"], "On GPUs: use cuDNN's kernel for recurrent "
+                    "layers where Keras would, or compile them with XLA.")  # fmt: skip
   positive("max_clients_in_flight", None, "Largest number of clients that train in parallel.")
   flags.DEFINE_enum("client_states", "auto", ["auto", "memory", "disk"], "Where to keep the clients' states; "
                     "auto: on disk if all of them exceed 1 GiB.")  # fmt: skip

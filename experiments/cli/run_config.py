@@ -126,6 +126,7 @@ class RunConfig:
       "tf32": "on" if self.runtime.tf32 else "off",
       "deterministic": self.runtime.deterministic,
       "gpu_convolutions": self.runtime.gpu_convolutions,
+      "gpu_recurrent": self.runtime.gpu_recurrent,
       "data": self.data,
       "hyperparameters": dict(self.hyperparameters),
       "task_details": dict(self.task_details),

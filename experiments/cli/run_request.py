@@ -33,6 +33,7 @@ class RuntimeOptions:
   tf32: bool = False
   deterministic: bool = False
   gpu_convolutions: Literal["cudnn", "xla"] = "cudnn"
+  gpu_recurrent: Literal["cudnn", "xla"] = "cudnn"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +152,7 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
       tf32=given.tf32 == "on",
       deterministic=given.deterministic,
       gpu_convolutions=given.gpu_convolutions,
+      gpu_recurrent=given.gpu_recurrent,
     ),
     output=OutputOptions(
       root=given.root_output_dir,

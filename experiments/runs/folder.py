@@ -13,7 +13,7 @@ from experiments.runs import reader, summary
 
 # What may change between two starts of one run: how long and where it runs, not what it computes.
 MAY_CHANGE = ("total_rounds", "runtime", "devices", "max_clients_in_flight", "deterministic",
-              "gpu_convolutions", "versions")  # fmt: skip
+              "gpu_convolutions", "gpu_recurrent", "versions")  # fmt: skip
 
 
 class RunFolder:

@@ -56,6 +56,7 @@ def run(request: RunRequest) -> int:
         tf32=request.runtime.tf32,
         deterministic=request.runtime.deterministic,
         gpu_convolutions=request.runtime.gpu_convolutions,
+        gpu_recurrent=request.runtime.gpu_recurrent,
       )
     task, validation = build.load_task(request)
     config = run_config.resolve(request, task, validation.clients if validation else ())

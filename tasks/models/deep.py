@@ -1,64 +1,83 @@
 """Deep image models, with group normalisation instead of batch normalisation.
 
 Each layer has two groups, as in GHBM. Batch statistics of clients with skewed labels are harmful, and running
-averages would be additional state to aggregate.
+averages would be additional state to aggregate. Keyword arguments make shallow, narrow models of the same
+kinds of layers, for tests.
 """
+
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from tasks.models.images import PENULTIMATE, Shape
 
 GROUPS = 2
+# Of MobileNetV2: expansion, filters, repeats, stride.
+_MOBILE_STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+                  (6, 320, 1, 1))  # fmt: skip
 
 
-def resnet20(shape: Shape, classes: int) -> "tf.keras.Model":
+def resnet20(
+  shape: Shape, classes: int, *, filters: Sequence[int] = (16, 32, 64), blocks: int = 3
+) -> "tf.keras.Model":
   """He et al.'s CIFAR ResNet-20 with parameter-free shortcuts: 275,572 parameters for CIFAR-100."""
   inputs = tf.keras.Input(shape)
-  x = _relu(_norm(_conv(inputs, 16)))
-  for filters, stride in ((16, 1), (32, 2), (64, 2)):
-    for block in range(3):
-      step = stride if block == 0 else 1
-      y = _relu(_norm(_conv(x, filters, step)))
-      y = _norm(_conv(y, filters))
-      x = _relu(_add(y, _shortcut(x, filters, step)))
+  x = _relu(_norm(_conv(inputs, filters[0])))
+  for stage, width in enumerate(filters):
+    for block in range(blocks):
+      step = 2 if stage and block == 0 else 1
+      y = _relu(_norm(_conv(x, width, step)))
+      y = _norm(_conv(y, width))
+      x = _relu(_add(y, _shortcut(x, width, step)))
   x = tf.keras.layers.GlobalAveragePooling2D(name=PENULTIMATE)(x)
   return tf.keras.Model(inputs, tf.keras.layers.Dense(classes)(x))
 
 
-def resnet18(shape: Shape, classes: int) -> "tf.keras.Model":
+def resnet18(
+  shape: Shape, classes: int, *, filters: Sequence[int] = (64, 128, 256, 512), blocks: int = 2
+) -> "tf.keras.Model":
   """Reddi et al.'s pre-activation ResNet-18 for CIFAR-100, with the size of TFF's: 11,227,812 parameters."""
   inputs = tf.keras.Input(shape)
-  x = _relu(_norm(_conv(inputs, 64, 2, kernel=7)))
+  x = _relu(_norm(_conv(inputs, filters[0], 2, kernel=7)))
   x = tf.keras.layers.MaxPool2D(3, 2, padding="same")(x)
-  for stage, filters in enumerate((64, 128, 256, 512)):
-    for block in range(2):
+  for stage, width in enumerate(filters):
+    for block in range(blocks):
       first = stage == 0 and block == 0
-      y = _conv(x if first else _relu(_norm(x)), filters)
-      y = _conv(_relu(_norm(y)), filters)
-      shortcut = x if x.shape[-1] == filters else _norm(_conv(x, filters, kernel=1))
+      y = _conv(x if first else _relu(_norm(x)), width)
+      y = _conv(_relu(_norm(y)), width)
+      shortcut = x if x.shape[-1] == width else _norm(_conv(x, width, kernel=1))
       x = _add(y, shortcut)
   x = tf.keras.layers.GlobalAveragePooling2D(name=PENULTIMATE)(_relu(_norm(x)))
   return tf.keras.Model(inputs, tf.keras.layers.Dense(classes)(x))
 
 
-def vgg11(shape: Shape, classes: int) -> "tf.keras.Model":
+def vgg11(
+  shape: Shape,
+  classes: int,
+  *,
+  filters: Sequence[Sequence[int]] = ((64,), (128,), (256, 256), (512, 512), (512, 512)),
+) -> "tf.keras.Model":
   """VGG-11 for 32×32 images (FedGM): 9,231,114 parameters for 10 classes."""
   inputs = tf.keras.Input(shape)
   x = inputs
-  for filters in ((64,), (128,), (256, 256), (512, 512), (512, 512)):
-    for count in filters:
+  for stage in filters:
+    for count in stage:
       x = _relu(_norm(_conv(x, count, bias=True)))
     x = tf.keras.layers.MaxPool2D(2, padding="same")(x)
   x = tf.keras.layers.Flatten(name=PENULTIMATE)(x)
   return tf.keras.Model(inputs, tf.keras.layers.Dense(classes)(x))
 
 
-def mobilenet_v2(shape: Shape, classes: int) -> "tf.keras.Model":
+def mobilenet_v2(
+  shape: Shape,
+  classes: int,
+  *,
+  stages: Sequence[tuple[int, int, int, int]] = _MOBILE_STAGES,
+  last: int = 1280,
+) -> "tf.keras.Model":
   """MobileNetV2 (Sandler et al. 2018), with the size of Keras's: 2,223,872 parameters and the classifier."""
   inputs = tf.keras.Input(shape)
   x = _relu6(_norm(_conv(inputs, 32, 2)))
-  stages = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
-            (6, 160, 3, 2), (6, 320, 1, 1))  # fmt: skip
   for expansion, filters, repeats, stride in stages:
     for block in range(repeats):
       step, y = stride if block == 0 else 1, x
@@ -67,21 +86,23 @@ def mobilenet_v2(shape: Shape, classes: int) -> "tf.keras.Model":
       y = tf.keras.layers.DepthwiseConv2D(3, step, padding="same", use_bias=False)(y)
       y = _norm(_conv(_relu6(_norm(y)), filters, kernel=1))
       x = _add(x, y) if step == 1 and x.shape[-1] == filters else y
-  x = _relu6(_norm(_conv(x, 1280, kernel=1)))
+  x = _relu6(_norm(_conv(x, last, kernel=1)))
   x = tf.keras.layers.GlobalAveragePooling2D(name=PENULTIMATE)(x)
   return tf.keras.Model(inputs, tf.keras.layers.Dense(classes)(x))
 
 
-def vit_b16(shape: Shape, classes: int) -> "tf.keras.Model":
+def vit_b16(
+  shape: Shape, classes: int, *, width: int = 768, heads: int = 12, blocks: int = 12
+) -> "tf.keras.Model":
   """ViT-B/16 (Dosovitskiy et al. 2021): 85,798,656 parameters and the classifier."""
-  L, width = tf.keras.layers, 768
+  L = tf.keras.layers
   inputs = tf.keras.Input(shape)
   patches = L.Conv2D(width, 16, 16)(inputs)
   x = L.Reshape((-1, width))(patches)
   x = _ClassTokenAndPositions()(x)
-  for _ in range(12):
+  for _ in range(blocks):
     y = L.LayerNormalization(epsilon=1e-6)(x)
-    x = _add(x, L.MultiHeadAttention(12, width // 12)(y, y))
+    x = _add(x, L.MultiHeadAttention(heads, width // heads)(y, y))
     y = L.LayerNormalization(epsilon=1e-6)(x)
     x = _add(x, L.Dense(width)(L.Dense(4 * width, activation="gelu")(y)))
   x = L.LayerNormalization(epsilon=1e-6)(x)

@@ -64,11 +64,11 @@ def test_an_operation_is_found_inside_a_loop_and_a_called_function():
   assert gpu_audit.ops_without_kernel(plain) == []
 
 
-def audits(*names, code=""):
+def audits(*names, code="", flags=()):
   """Audits subjects in a process of their own, which `code` may change first."""
   script = f"import sys; {code}\nfrom experiments.checks import gpu_subjects\ngpu_subjects.main(sys.argv[1:])"
   result = subprocess.run(
-    [sys.executable, "-c", script, *names],
+    [sys.executable, "-c", script, *names, *flags],
     cwd=ROOT, capture_output=True, text=True, timeout=1500, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
   )  # fmt: skip
   assert result.returncode == 0, result.stderr
@@ -91,11 +91,36 @@ def test_every_algorithm_on_a_small_model_and_fedavg_on_the_quick_models():
   assert all(each["launches"] + each["compiled"] > 0 for each in found)
 
 
+def test_the_graphs_of_a_client_do_not_depend_on_its_examples():
+  names = ("scaffold", "fedavg@quadratic")
+  for empty, full in zip(audits(*names), audits(*names, flags=["--with_examples"]), strict=True):
+    assert empty == full
+
+
 @pytest.mark.slow
-def test_every_algorithm_on_every_model():
-  found = audits(*gpu_subjects.names(slow=True))
+def test_every_algorithm_on_every_model(tmp_path):
+  """All algorithms on all models, deep ones in short forms; takes about 30 minutes of one core."""
+  gpu_subjects.audit_everything(tmp_path / "audit.jsonl")
+  found = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+  assert [each["name"] for each in found] == gpu_subjects.names(slow=True)
   assert problems(found) == {}
   assert all(each["functions"] > 0 for each in found)
+  # The short forms have the same kinds of operations as the whole models.
+  kinds = {each["name"]: each["kinds"] for each in found}
+  for task, model in gpu_subjects.SHORT:
+    assert kinds[f"fedavg@{task}/{model}/short"] == kinds[f"fedavg@{task}/{model}"]
+
+
+@pytest.mark.slow
+def test_operations_are_those_of_the_algorithm_on_a_small_model_and_of_the_model():
+  """Why all algorithms on one model and one algorithm on all models say enough in the usual tests."""
+  algorithms, places = ("mime", "fedmuon", "fedglomo"), ("emnist/cnn_dropout", "shakespeare/gru")
+  pairs = [f"{algorithm}@{place}" for algorithm in algorithms for place in places]
+  found = audits(*algorithms, *(f"fedavg@{place}" for place in places), *pairs)
+  kinds = {each["name"]: set(each["kinds"]) for each in found}
+  for pair in pairs:
+    algorithm, _, place = pair.partition("@")
+    assert kinds[pair] <= kinds[algorithm] | kinds[f"fedavg@{place}"]
 
 
 def test_the_exceptions_are_few():

@@ -8,6 +8,7 @@ running averages are state that federated averaging does not cover.
 """
 
 import collections
+import contextlib
 import functools
 import gc
 from collections.abc import Callable, Iterable, Mapping
@@ -18,8 +19,8 @@ import tensorflow as tf
 from keras.src import backend
 from tensorflow.python.ops import control_flow_ops
 
-from tff_momentum import garbage
-from tff_momentum.models import fast_layers, keras_metrics
+from tff_momentum import garbage, hot_functions
+from tff_momentum.models import cudnn_layers, fast_layers, keras_metrics
 from tff_momentum.models import model as gradients
 from tff_momentum.models.keras_metrics import Metric as Metric
 from tff_momentum.models.model import Model, Tally
@@ -85,6 +86,7 @@ def from_keras(
       "Expected a Keras model that has trainable weights; found none: give its first layer an "
       "input_shape, so that Keras creates them."
     )
+  uses_cudnn = cudnn_layers.can_use_cudnn(original)
   del original
   if sum(w.nbytes for w in initial_weights) > _LARGE:
     gc.collect()  # Keras's models refer to themselves, so the weights would stay in memory twice
@@ -100,6 +102,16 @@ def from_keras(
   def value_and_grad(weights, batch, seed):
     tally, gradient = train(weights, batch, seed)
     return tally, gradient
+
+  @functools.cache
+  def gpu_graph() -> _Graph:
+    parts = (build, loss, batch_spec, metrics, frozen, penultimate, penalty)
+    return _Graph(*parts, training=True, cudnn=True)
+
+  if uses_cudnn:
+    hot_functions.add_gpu_variant(
+      value_and_grad, lambda weights, batch, seed: gpu_graph()(weights, batch, seed)
+    )
 
   def empty_tally():
     zero = tf.zeros([])
@@ -147,7 +159,9 @@ def model_of(build: "Callable[[], tf.keras.Model]") -> "tf.keras.Model":
 class _Graph:
   """One pass over a batch (forward, and in training backward) as a graph to import."""
 
-  def __init__(self, build, loss, batch_spec, metrics, frozen, penultimate, penalty, *, training):
+  def __init__(
+    self, build, loss, batch_spec, metrics, frozen, penultimate, penalty, *, training, cudnn=False
+  ):
     with tf.Graph().as_default() as graph, _LoopsOfKnownLength(), fast_layers.fast_layers():
       self._batch = tf.nest.map_structure(
         lambda spec: tf.compat.v1.placeholder(spec.dtype, spec.shape), batch_spec
@@ -161,7 +175,8 @@ class _Graph:
           model.inputs, [model.outputs[0], model.get_layer(penultimate).output]
         )
       x, y = gradients.features_and_labels(self._batch)
-      outputs = model(x, training=training)
+      with cudnn_layers.cudnn_layers(model) if cudnn else contextlib.nullcontext():
+        outputs = model(x, training=training)
       predictions, activations = outputs if penultimate is not None else (outputs, None)
       value = tf.convert_to_tensor(loss(y, predictions))
       value.shape.assert_has_rank(0)

@@ -12,15 +12,14 @@ import tensorflow_federated as tff
 from absl import logging
 from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
-from tff_momentum import garbage
+from tff_momentum import garbage, hot_functions
 from tff_momentum.runtime import blocks, compat, compiler, stages, types, values
 from tff_momentum.runtime.client_pass import MERGED_PER_CALL, ClientPass, Merge
 from tff_momentum.runtime.devices import HOST
 from tff_momentum.runtime.executors import ClientExecutor, PassWork
-from tff_momentum.runtime.gpu_decisions import Convolutions, DeviceKind
 from tff_momentum.runtime.plan import Node, Plan, build_plan
 from tff_momentum.runtime.rewrite import prepared_graphs, xla_choice
-from tff_momentum.runtime.rewrite.options import CompileMode, NeedsIterators, RewriteOptions, using
+from tff_momentum.runtime.rewrite.options import NeedsIterators, RewriteOptions, using
 
 # One thread compiles and traces at a time: TFF and TensorFlow do not promise that they can do more.
 _tracing = threading.RLock()
@@ -81,16 +80,16 @@ class InProcessContext(tff.framework.SyncContext):
     self,
     start_executor: Callable[[], ClientExecutor],
     default_num_clients: int = 0,
-    compile: CompileMode = "auto",
-    device: DeviceKind = "CPU",
-    convolutions: Convolutions = "cudnn",
+    options: RewriteOptions = RewriteOptions(),  # noqa: B008 (frozen)
   ):
     """Does not start TensorFlow: `start_executor` is called at the first computation."""
-    xla_choice.check_mode(compile)
+    xla_choice.check_mode(options.compile)
+    if options.device == "GPU":
+      hot_functions.trace_gpu_variants()
     compat.stop_eager_tensor_leak()
     self._start_executor = start_executor
     self._default_num_clients = default_num_clients
-    self._options = RewriteOptions(None, compile, device, convolutions)
+    self._options = options
 
   @functools.cached_property
   def _executor(self) -> ClientExecutor:

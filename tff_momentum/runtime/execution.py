@@ -11,8 +11,8 @@ from tff_momentum.runtime import gpu_decisions, gpu_machine, gpu_settings
 from tff_momentum.runtime.async_context import AsyncContext
 from tff_momentum.runtime.context import InProcessContext
 from tff_momentum.runtime.executors import ThreadExecutor
-from tff_momentum.runtime.gpu_decisions import Convolutions, DeviceKind, Options
-from tff_momentum.runtime.rewrite.options import CompileMode
+from tff_momentum.runtime.gpu_decisions import Convolutions, DeviceKind, Options, Recurrent
+from tff_momentum.runtime.rewrite.options import CompileMode, RewriteOptions
 from tff_momentum.runtime.tff_worker import create_worker_context
 
 
@@ -31,6 +31,7 @@ def set_execution_context(
   tf32: bool = False,
   deterministic: bool = False,
   gpu_convolutions: Convolutions = "cudnn",
+  gpu_recurrent: Recurrent = "cudnn",
 ) -> None:
   """Makes TFF run all further computations in the chosen runtime.
 
@@ -58,6 +59,8 @@ def set_execution_context(
     deterministic: On GPUs: whether only deterministic kernels may run, for the whole process. TensorFlow
       raises `UnimplementedError` for an operation that has none.
     gpu_convolutions: On GPUs: `"cudnn"`, or `"xla"` to compile convolutional models.
+    gpu_recurrent: On GPUs: `"cudnn"` for recurrent layers where Keras would use its kernel, or `"xla"` to
+      compile them.
 
   Raises:
     ValueError: An argument has a value that is not listed above, or Ray is not installed.
@@ -86,6 +89,7 @@ def set_execution_context(
     tf32=tf32,
     deterministic=deterministic,
     gpu_convolutions=gpu_convolutions,
+    gpu_recurrent=gpu_recurrent,
   )
   tff.framework.set_default_context(context)
 
@@ -132,6 +136,7 @@ def _create_context(
   tf32: bool = False,
   deterministic: bool = False,
   gpu_convolutions: Convolutions = "cudnn",
+  gpu_recurrent: Recurrent = "cudnn",
 ) -> tff.framework.SyncContext:
   if runtime == "inprocess":
     return create_inprocess_context(
@@ -143,6 +148,7 @@ def _create_context(
       tf32=tf32,
       deterministic=deterministic,
       gpu_convolutions=gpu_convolutions,
+      gpu_recurrent=gpu_recurrent,
     )
   if runtime == "ray":
     _require_ray()
@@ -157,6 +163,8 @@ def _create_context(
       compile=compile,
       default_num_clients=default_num_clients,
       startup_seconds=worker_startup_seconds or 300.0,
+      gpu_convolutions=gpu_convolutions,
+      gpu_recurrent=gpu_recurrent,
     )
   if runtime == "tff":
     return create_worker_context(default_num_clients, worker_startup_seconds or 60.0)
@@ -180,6 +188,7 @@ def create_inprocess_context(
   tf32: bool = False,
   deterministic: bool = False,
   gpu_convolutions: Convolutions = "cudnn",
+  gpu_recurrent: Recurrent = "cudnn",
   as_gpu: bool = False,
 ) -> InProcessContext:
   """Returns a context that runs computations in this process, without making it TFF's default.
@@ -193,6 +202,7 @@ def create_inprocess_context(
     tf32: Whether GPUs may use TF32.
     deterministic: Whether only deterministic kernels may run on GPUs.
     gpu_convolutions: Who runs convolutions on GPUs.
+    gpu_recurrent: Who runs recurrent layers on GPUs.
     as_gpu: Makes the graphs for a GPU whatever the devices are, for the audit of what a GPU would run.
 
   Raises:
@@ -225,7 +235,8 @@ def create_inprocess_context(
   if on_gpus and not gpu_settings.prepare_gpus(Options(tf32=tf32)).compiles:
     compile = "off"
   kind: DeviceKind = "GPU" if on_gpus or as_gpu else "CPU"
-  return InProcessContext(start, default_num_clients, compile, kind, gpu_convolutions)
+  rewrites = RewriteOptions(None, compile, kind, gpu_convolutions, gpu_recurrent)
+  return InProcessContext(start, default_num_clients, rewrites)
 
 
 def _slots_per_device(names: list[str], max_clients_in_flight: int | None) -> int:

@@ -16,7 +16,7 @@ import contextlib
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -71,6 +71,7 @@ class Audit:
     launches: Kernels that a local step with a full-sized batch launches, compiled code aside.
     compiled: Calls of compiled code in that step, each of which launches some kernels.
     functions: The number of clients' functions that were looked at.
+    kinds: The kinds of ops in them, with dtypes.
   """
 
   without_kernel: tuple[GpuFinding, ...]
@@ -79,20 +80,25 @@ class Audit:
   launches: int
   compiled: int
   functions: int
+  kinds: frozenset[str]
 
   def forbidden(self) -> list[str]:
     """Returns the ops without a kernel, but for `EXCEPTIONS`."""
     return [str(f) for f in self.without_kernel if (f.op, f.dtypes) not in EXCEPTIONS]
 
 
-def set_audited_context(compile: Literal["auto", "off"] = "auto") -> None:
+def set_audited_context(compile: Literal["auto", "on", "off"] = "auto") -> None:
   """Makes TFF run clients on `DEVICE`, with the graphs for a GPU.
+
+  Recurrent layers are compiled, because a CPU cannot take the place of a GPU for cuDNN's kernels.
 
   Raises:
     RuntimeError: TensorFlow has already started without a second logical CPU device.
   """
   devices.find_devices("cpu:2")
-  context = execution.create_inprocess_context([DEVICE], as_gpu=True, compile=compile)
+  context = execution.create_inprocess_context(
+    [DEVICE], as_gpu=True, compile=compile, gpu_recurrent="xla"
+  )
   tff.framework.set_default_context(context)
 
 
@@ -101,7 +107,7 @@ def audit(run: Callable[[], object], device: str = DEVICE) -> Audit:
 
   Args:
     run: Executes a computation for the first time: TensorFlow records a function's graph when it is first
-      called.
+      called. Clients need no examples, because the graph of a loop does not depend on its iterations.
     device: The name of the device on which clients run, such as "/device:CPU:1".
   """
   gpu_kernels.register_xla_kernels()
@@ -110,13 +116,17 @@ def audit(run: Callable[[], object], device: str = DEVICE) -> Audit:
   missing: dict[GpuFinding, None] = {}
   crossings: dict[GpuFinding, None] = {}
   copies: dict[GpuFinding, None] = {}
+  kinds: set[str] = set()
   launches = compiled = functions = 0
   for graphs in collected.function_graphs:
     parts = [part for part in graphs.partition_graphs if part.node]
     if not graphs.pre_optimization_graph.node or not _runs_on(parts, device):
       continue
     functions += 1
-    missing.update(dict.fromkeys(ops_without_kernel(graphs.pre_optimization_graph)))
+    for op in placed_ops(graphs.pre_optimization_graph):
+      kinds.add(f"{op.finding.op} ({op.finding.dtypes})")
+      if not op.has_kernel:
+        missing[op.finding] = None
     for part in parts:
       loops = Loops(part)
       crossings.update(dict.fromkeys(loops.crossings()))
@@ -124,7 +134,8 @@ def audit(run: Callable[[], object], device: str = DEVICE) -> Audit:
         copies.update(dict.fromkeys(loops.copies()))
         step = loops.per_iteration()
         launches, compiled = max((launches, compiled), step)
-  return Audit(tuple(missing), tuple(crossings), tuple(copies), launches, compiled, functions)
+  found = (tuple(missing), tuple(crossings), tuple(copies))
+  return Audit(*found, launches, compiled, functions, frozenset(kinds))
 
 
 def _runs_on(parts: Iterable[tf.compat.v1.GraphDef], device: str) -> bool:
@@ -145,32 +156,44 @@ def _collected_graphs() -> Iterator[config_pb2.RunMetadata]:
     context.disable_graph_collection()
 
 
-def ops_without_kernel(graph_def: tf.compat.v1.GraphDef) -> list[GpuFinding]:
-  """Returns the ops of a graph, and of all functions that it calls, that have no GPU kernel.
+class PlacedOp(NamedTuple):
+  """An op of a graph, and whether a GPU can run it."""
 
-  The bodies of functions that XLA compiles need XLA's kernels instead. Operations that the graph itself puts
-  on the CPU are not among them.
+  finding: GpuFinding
+  has_kernel: bool
+
+
+def ops_without_kernel(graph_def: tf.compat.v1.GraphDef) -> list[GpuFinding]:
+  """Returns the ops of a graph, and of all functions that it calls, that have no GPU kernel."""
+  return list(dict.fromkeys(op.finding for op in placed_ops(graph_def) if not op.has_kernel))
+
+
+def placed_ops(graph_def: tf.compat.v1.GraphDef) -> Iterator[PlacedOp]:
+  """Yields the ops of a graph, and of all functions that it calls.
+
+  The bodies of functions that XLA compiles need XLA's kernels instead of TensorFlow's. Ops that the graph
+  itself puts on the CPU need none.
   """
   library = {function.signature.name: function for function in graph_def.library.function}
-  found: dict[GpuFinding, None] = {}
   seen: set[tuple[str, bool]] = set()
 
-  def visit(nodes: Iterable[node_def_pb2.NodeDef], where: str, compiled: bool) -> None:
+  def visit(
+    nodes: Iterable[node_def_pb2.NodeDef], where: str, compiled: bool
+  ) -> Iterator[PlacedOp]:
     for node in nodes:
       called = list(_called(node, library))
       inside = compiled or _is_marked(node)
-      on_host = "device:CPU" in node.device
-      if not called and not on_host and not gpu_kernels.has_gpu_kernel(node, compiled=compiled):
-        place = where or node.name
-        found[GpuFinding(node.op, gpu_kernels.dtypes(node), place)] = None
+      if not called:
+        on_host = "device:CPU" in node.device
+        fits = on_host or gpu_kernels.has_gpu_kernel(node, compiled=compiled)
+        yield PlacedOp(GpuFinding(node.op, gpu_kernels.dtypes(node), where or node.name), fits)
       for function in called:
         key = (function.signature.name, inside or _is_marked(function))
         if key not in seen:
           seen.add(key)
-          visit(function.node_def, *key)
+          yield from visit(function.node_def, *key)
 
-  visit(graph_def.node, "", False)
-  return list(found)
+  yield from visit(graph_def.node, "", False)
 
 
 def _is_marked(item: node_def_pb2.NodeDef | function_pb2.FunctionDef) -> bool:

@@ -4,31 +4,18 @@
 here. `gpu_machine.describe` describes the machine at hand; `docs/gpu.md` shows `TABLE`.
 """
 
-import dataclasses
 import enum
 from typing import Literal, NamedTuple
 
+from tff_momentum.runtime import gpu_requirements as requirements
+from tff_momentum.runtime.gpu_requirements import GIGABYTE, LIBRARIES, Gpu, Machine, Sentence
+
+__all__ = ["GIGABYTE", "LIBRARIES", "Gpu", "Machine", "Sentence"]
+
 DeviceKind = Literal["CPU", "GPU"]
 Convolutions = Literal["cudnn", "xla"]
+Recurrent = Literal["cudnn", "xla"]
 
-# What TensorFlow 2.14.1's wheel is built for. Its own kernels exist for 3.5 to 8.x; a card of capability 9.0
-# compiles them from PTX when a program starts.
-LEAST_CAPABILITY, LAST_CAPABILITY = (3, 5), (9, 0)
-# NVIDIA's table of driver versions: CUDA 11.x runs on drivers since 450.80.02, without compiling PTX; CUDA
-# 11.8 itself, with PTX, since 520.61.05.
-LEAST_DRIVER, FULL_DRIVER = (450, 80, 2), (520, 61, 5)
-# The libraries of the extra `gpu` by the folder of pip's package `nvidia`, with the file that is opened.
-LIBRARIES = {
-  "cublas": "libcublas.so.11",
-  "cuda_cupti": "libcupti.so.11.8",
-  "cuda_runtime": "libcudart.so.11.0",
-  "cudnn": "libcudnn.so.8",
-  "cufft": "libcufft.so.10",
-  "curand": "libcurand.so.10",
-  "cusolver": "libcusolver.so.11",
-  "cusparse": "libcusparse.so.11",
-}
-GIGABYTE = 2**30
 # What a GPU holds beside clients: CUDA's context, the kernels, cuDNN's and cuBLAS's workspaces.
 RESERVED = GIGABYTE
 # A client in flight holds its weights, its gradient, the message, the upload, the partial aggregate and
@@ -99,7 +86,8 @@ TABLE = (
   ),
   Row("where results are folded", "on the client's device", "on the client's device",
       "an update does not cross the bus; only the partial aggregate of a block does"),
-  Row("XLA: recurrent layers", "compiled", "cuDNN's kernel where the graph has it, else compiled",
+  Row("recurrent layers", "compiled with XLA", "cuDNN's kernel where Keras would use it, else compiled; all "
+      "compiled with --gpu_recurrent=xla",
       "a loop over time launches a dozen kernels per time step unless they are fused"),
   Row("XLA: convolutions", "not compiled", "cuDNN; compiled with --gpu_convolutions=xla",
       "XLA's convolutions are slow on CPUs; on GPUs it calls cuDNN itself and fuses the rest"),
@@ -114,41 +102,6 @@ TABLE = (
 )  # fmt: skip
 
 
-class Gpu(NamedTuple):
-  """A GPU as its driver describes it."""
-
-  name: str
-  memory_bytes: int
-  capability: tuple[int, int]
-
-
-@dataclasses.dataclass(frozen=True)
-class Machine:
-  """What decisions depend on.
-
-  Attributes:
-    cores: The CPU cores that this process may use.
-    gpus: The GPUs that the driver lists.
-    driver: The driver's version; None if there is no driver.
-    libraries: The names among `LIBRARIES` that pip installed.
-    shadowing: Library file -> the folder of LD_LIBRARY_PATH in which it is found before pip's.
-    xla_root: The folder with `nvvm/libdevice`, and whether XLA looks there by itself; None if there is none.
-    ptxas: Whether XLA finds the program ptxas.
-    nvrtc: The folder with NVRTC; None if it is not installed.
-    nvrtc_link: Whether cuDNN finds it under the name that it opens, `libnvrtc.so`.
-  """
-
-  cores: int = 1
-  gpus: tuple[Gpu, ...] = ()
-  driver: tuple[int, ...] | None = None
-  libraries: frozenset[str] = frozenset()
-  shadowing: tuple[tuple[str, str], ...] = ()
-  xla_root: tuple[str, bool] | None = None
-  ptxas: bool = False
-  nvrtc: str | None = None
-  nvrtc_link: bool = False
-
-
 class Options(NamedTuple):
   """What the user asks for.
 
@@ -159,6 +112,7 @@ class Options(NamedTuple):
     tf32: Whether matrix products and convolutions may use TF32.
     deterministic: Whether only deterministic kernels may run.
     convolutions: Who runs convolutions on GPUs: "cudnn" or "xla".
+    recurrent: Who runs recurrent layers on GPUs: "cudnn", where Keras would use it, or "xla".
   """
 
   devices: str = "auto"
@@ -167,13 +121,7 @@ class Options(NamedTuple):
   tf32: bool = False
   deterministic: bool = False
   convolutions: Convolutions = "cudnn"
-
-
-class Sentence(NamedTuple):
-  """Something that the user should know; a problem means that GPUs are not used, or that a run would fail."""
-
-  is_problem: bool
-  text: str
+  recurrent: Recurrent = "cudnn"
 
 
 class Decisions(NamedTuple):
@@ -187,6 +135,7 @@ class Decisions(NamedTuple):
     slots: The clients in flight on each TensorFlow device.
     fold_on: Where clients' results are added up.
     xla: What XLA compiles of a hot function, by what the function does.
+    recurrent: Whether recurrent layers that can use cuDNN's kernel do.
     tf32: Whether TF32 is on.
     deterministic: Whether only deterministic kernels run.
     xla_flags: What to add to the environment variable XLA_FLAGS.
@@ -200,6 +149,7 @@ class Decisions(NamedTuple):
   slots: int
   fold_on: str
   xla: dict[FunctionKind, Xla]
+  recurrent: Recurrent
   tf32: bool
   deterministic: bool
   xla_flags: str
@@ -219,15 +169,17 @@ def decide(machine: Machine, options: Options = Options()) -> Decisions:  # noqa
   >>> found.kind, found.gpus, found.logical_devices, found.slots
   ('GPU', (0, 1), 1, 8)
   """
-  usable, sentences = _usable_gpus(machine)
+  usable, sentences = requirements.usable_gpus(machine)
   wants_gpus = not options.devices.startswith("cpu")
   if not wants_gpus or not usable:
     if options.devices.startswith("gpu"):
-      sentences += (_problem(f"--devices={options.devices} needs a GPU; use cpu or auto."),)
+      sentences += (
+        requirements.problem(f"--devices={options.devices} needs a GPU; use cpu or auto."),
+      )
     slots = options.max_clients_in_flight or machine.cores
     count = int(options.devices.partition(":")[2] or 1) if not wants_gpus else 1
     return Decisions(
-      "CPU", (), count, None, max(1, slots // count), "the client's device", XLA["CPU"], False,
+      "CPU", (), count, None, max(1, slots // count), "the client's device", XLA["CPU"], "xla", False,
       options.deterministic, "", sentences if wants_gpus else (),
     )  # fmt: skip
   per_gpu = int(options.devices.partition(":")[2] or 1)
@@ -246,10 +198,11 @@ def decide(machine: Machine, options: Options = Options()) -> Decisions:  # noqa
     slots=max(1, slots),
     fold_on="the client's device",
     xla=xla,
+    recurrent=options.recurrent,
     tf32=options.tf32,
     deterministic=options.deterministic,
     xla_flags=xla_flags,
-    sentences=sentences + _about_libraries(machine) + about_xla,
+    sentences=sentences + requirements.about_libraries(machine) + about_xla,
   )
 
 
@@ -295,84 +248,6 @@ def memory_limit(memory_bytes: int, logical_devices: int) -> int:
   return limit
 
 
-def _usable_gpus(machine: Machine) -> tuple[tuple[int, ...], tuple[Sentence, ...]]:
-  """Returns the GPUs that TensorFlow 2.14.1 can use, and sentences about the others."""
-  if machine.driver is None:
-    return (), ()
-  if machine.driver < LEAST_DRIVER:
-    return (), (
-      _problem(
-        f"The NVIDIA driver is {_dotted(machine.driver)}; CUDA 11.8 needs {_dotted(LEAST_DRIVER)} or newer, "
-        f"best {_dotted(FULL_DRIVER)}: update the driver, or use --devices=cpu."
-      ),
-    )
-  usable, sentences = [], []
-  for i, gpu in enumerate(machine.gpus):
-    what = f"GPU {i} ({gpu.name}) has compute capability {_dotted(gpu.capability)}"
-    if gpu.capability > LAST_CAPABILITY:
-      sentences.append(
-        _problem(
-          f"{what}; CUDA 11.8, which TensorFlow 2.14.1 is built with, ends at {_dotted(LAST_CAPABILITY)}, so "
-          "this card cannot be used: take an older one (Hopper, Ampere, Turing, Volta), or --devices=cpu."
-        )
-      )
-    elif gpu.capability < LEAST_CAPABILITY:
-      sentences.append(
-        _problem(f"{what}; TensorFlow 2.14.1 needs {_dotted(LEAST_CAPABILITY)} or more.")
-      )
-    elif gpu.capability >= LAST_CAPABILITY and machine.driver < FULL_DRIVER:
-      sentences.append(
-        _problem(
-          f"{what}, for which the driver compiles TensorFlow's kernels; that needs driver "
-          f"{_dotted(FULL_DRIVER)} or newer, found {_dotted(machine.driver)}: update the driver."
-        )
-      )
-    else:
-      usable.append(i)
-      sentences.append(Sentence(False, f"{what} and {gpu.memory_bytes / GIGABYTE:.0f} GB."))
-  if usable and machine.driver < FULL_DRIVER:
-    sentences.append(
-      Sentence(
-        False,
-        f"The NVIDIA driver is {_dotted(machine.driver)}: it runs CUDA 11.8 without compiling PTX; "
-        f"{_dotted(FULL_DRIVER)} or newer is better.",
-      )
-    )
-  return tuple(usable), tuple(sentences)
-
-
-def _about_libraries(machine: Machine) -> tuple[Sentence, ...]:
-  sentences = []
-  absent = [name for name in LIBRARIES if name not in machine.libraries]
-  if absent:
-    sentences.append(
-      Sentence(
-        False,
-        f"pip's CUDA libraries lack {', '.join(absent)}: install the extra with `uv sync --extra gpu`, "
-        "unless the system has CUDA 11.8 and cuDNN 8.7.",
-      )
-    )
-  for file, folder in machine.shadowing:
-    sentences.append(
-      _problem(
-        f"LD_LIBRARY_PATH contains {folder}, so its {file} is loaded instead of pip's, which TensorFlow was "
-        "built for: run `unset LD_LIBRARY_PATH`, or `module unload` what set it."
-      )
-    )
-  if machine.nvrtc is None:
-    sentences.append(
-      _problem("cuDNN needs NVRTC, found none: install the extra with `uv sync --extra gpu`.")
-    )
-  elif not machine.nvrtc_link:
-    sentences.append(
-      _problem(
-        "cuDNN opens libnvrtc.so, and pip installs it as libnvrtc.so.11.2 only: run "
-        f"`ln -s {machine.nvrtc}/libnvrtc.so.11.2 {machine.nvrtc}/../../cudnn/lib/libnvrtc.so`."
-      )
-    )
-  return tuple(sentences)
-
-
 def _xla(
   machine: Machine, options: Options
 ) -> tuple[dict[FunctionKind, Xla], str, tuple[Sentence, ...]]:
@@ -383,17 +258,7 @@ def _xla(
       f"XLA finds no {missing}, so nothing is compiled on GPUs, and recurrent models are slow: install "
       "nvidia-cuda-nvcc-cu11 with `uv sync --extra gpu`."
     )
-    return dict.fromkeys(FunctionKind, Xla.NOTHING), "", (_problem(text),)
+    return dict.fromkeys(FunctionKind, Xla.NOTHING), "", (requirements.problem(text),)
   folder, is_searched = machine.xla_root
   flags = "" if is_searched else f"--xla_gpu_cuda_data_dir={folder}"
   return xla_table("GPU", options.convolutions), flags, ()
-
-
-def _problem(text: str) -> Sentence:
-  return Sentence(True, text)
-
-
-def _dotted(numbers: tuple[int, ...]) -> str:
-  if len(numbers) == 3:  # a driver's version: 450.80.02
-    return f"{numbers[0]}.{numbers[1]}.{numbers[2]:02d}"
-  return ".".join(map(str, numbers))

@@ -6,10 +6,10 @@ the two ends of an edge disagree, also inside one GPU's part of a graph.
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
-from tensorflow.core.framework import kernel_def_pb2, node_def_pb2, op_def_pb2
+from tensorflow.core.framework import attr_value_pb2, kernel_def_pb2, node_def_pb2, op_def_pb2
 from tensorflow.python.framework import kernels, op_def_registry
 
 # A kernel for "DEFAULT" serves every device without a kernel of its own.
@@ -95,32 +95,50 @@ def _find(
   node: node_def_pb2.NodeDef, device_types: tuple[str, ...]
 ) -> kernel_def_pb2.KernelDef | None:
   """Returns the kernel that TensorFlow would take: of the first device type that has one, by priority."""
+  op = plain_op(node.op)
+  types = tuple((name, _types_in(node.attr.get(name))) for name in _constrained(op))
+  return _kernel(op, types, device_types)
+
+
+@functools.cache
+def _kernel(
+  op: str, types: tuple[tuple[str, frozenset[int]], ...], device_types: tuple[str, ...]
+) -> kernel_def_pb2.KernelDef | None:
+  found = dict(types)
   for device_type in device_types:
     fitting = [
       kernel
-      for kernel in _kernels(plain_op(node.op))
-      if kernel.device_type == device_type and _fits(kernel, node)
+      for kernel in _kernels(op)
+      if kernel.device_type == device_type and _fits(kernel, op, found)
     ]
     if fitting:
       return max(fitting, key=lambda kernel: kernel.priority)
   return None
 
 
-def _fits(kernel: kernel_def_pb2.KernelDef, node: node_def_pb2.NodeDef) -> bool:
+@functools.cache
+def _constrained(op: str) -> tuple[str, ...]:
+  """Returns the attributes that decide between the kernels of an op."""
+  return tuple(sorted({each.name for kernel in _kernels(op) for each in kernel.constraint}))
+
+
+def _types_in(value: attr_value_pb2.AttrValue | None) -> frozenset[int]:
+  """Returns the data types that an attribute holds; none if the node does not have it."""
+  if value is None:
+    return frozenset()
+  return frozenset([value.type] if value.HasField("type") else value.list.type)
+
+
+def _fits(kernel: kernel_def_pb2.KernelDef, op: str, types: Mapping[str, frozenset[int]]) -> bool:
   for constraint in kernel.constraint:
     allowed = set(constraint.allowed_values.list.type)
-    value = node.attr.get(constraint.name)
-    if value is None:
-      value = _default(plain_op(node.op), constraint.name)
-    if value is None or not allowed:
-      continue
-    found = [value.type] if value.HasField("type") else list(value.list.type)
-    if not set(found) <= allowed:
+    found = types[constraint.name] or _types_in(_default(op, constraint.name))
+    if allowed and not found <= allowed:
       return False
   return True
 
 
-def _default(op: str, name: str):
+def _default(op: str, name: str) -> attr_value_pb2.AttrValue | None:
   definition = op_def_registry.get(op)
   for attribute in definition.attr if definition is not None else ():
     if attribute.name == name and attribute.HasField("default_value"):
@@ -133,3 +151,5 @@ def register_xla_kernels() -> None:
   """Makes TensorFlow register XLA's kernels, which it does when it first compiles something."""
   tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1.0))
   _kernels.cache_clear()
+  _kernel.cache_clear()
+  _constrained.cache_clear()

@@ -7,15 +7,16 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.eager import context as eager_context
 
-from tff_momentum.runtime import chunks, compat, devices, errors, functions
+from tff_momentum.runtime import chunks, compat, devices, errors, functions, gpu_settings
 from tff_momentum.runtime.executors import to_device
+from tff_momentum.runtime.gpu_decisions import DeviceKind, Options
 from tff_momentum.runtime.ray import client_data, wire
 
 
@@ -41,6 +42,20 @@ class Failure:
     return errors.name_client(kind(None, None, self.message), client)
 
 
+class Place(NamedTuple):
+  """Where an actor runs, and for which kind of device the head makes its graphs.
+
+  Attributes:
+    text: The process, the node and the device, for the log.
+    kind: The kind of the device.
+    can_compile: Whether XLA can compile for it.
+  """
+
+  text: str
+  kind: DeviceKind
+  can_compile: bool
+
+
 def _search_python_path_first() -> None:
   """Ray searches the driver's working directory first, where a file could hide a module of this project."""
   first = list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
@@ -54,20 +69,25 @@ class ClientActor:
   its lifetime, and shared values until it needs those of another pass.
   """
 
-  def __init__(self) -> None:
+  def __init__(self, as_gpu: bool = False) -> None:
+    """Starts TensorFlow's devices; `as_gpu` lets a CPU take the place of a GPU, for tests."""
     _search_python_path_first()
     compat.stop_eager_tensor_leak()
     devices.configure_threads(intra_op=1, inter_op=2)  # an actor takes one CPU
     self._device = devices.find_devices("auto")[0]
+    on_gpu = "GPU" in self._device
+    self._kind: DeviceKind = "GPU" if on_gpu or as_gpu else "CPU"
+    self._can_compile = not on_gpu or gpu_settings.prepare_gpus(Options()).compiles
     self._functions: dict[str, tuple[str, int, chunks.Layout]] = {}
     self._examples = client_data.KeptExamples()
     self._shared_id = ""
     self._shared: list[tf.Tensor] = []
 
-  def describe(self) -> str:
-    """Returns where this actor runs, for the log."""
+  def describe(self) -> Place:
+    """Returns where this actor runs."""
     node = ray.get_runtime_context().get_node_id()[:8]
-    return f"process {os.getpid()} on {socket.gethostname()} (node {node}, {self._device[-5:]})"
+    text = f"process {os.getpid()} on {socket.gethostname()} (node {node}, {self._device[-5:]})"
+    return Place(text, self._kind, self._can_compile)
 
   def run(
     self,

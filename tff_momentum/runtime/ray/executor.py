@@ -19,11 +19,12 @@ from tff_momentum.runtime.chunks import BlockResult, ChunkFunction
 from tff_momentum.runtime.client_batches import ClientBatches
 from tff_momentum.runtime.context import InProcessContext
 from tff_momentum.runtime.executors import PassWork
+from tff_momentum.runtime.gpu_decisions import Convolutions, Recurrent
 from tff_momentum.runtime.ray import client_data, cluster, pool, wire
 from tff_momentum.runtime.ray.actor import Failure
 from tff_momentum.runtime.ray.queues import Queues
 from tff_momentum.runtime.references import DataLeaf
-from tff_momentum.runtime.rewrite.options import CompileMode
+from tff_momentum.runtime.rewrite.options import CompileMode, RewriteOptions
 
 # A block that ends this many actors one after the other, by its need for memory perhaps, ends the run.
 _MAX_LOSSES = 3
@@ -192,9 +193,9 @@ class RayContext(InProcessContext):
     self,
     executor: RayExecutor,
     default_num_clients: int = 0,
-    compile: CompileMode = "auto",
+    options: RewriteOptions = RewriteOptions(),  # noqa: B008 (frozen)
   ):
-    super().__init__(lambda: executor, default_num_clients, compile)
+    super().__init__(lambda: executor, default_num_clients, options)
     self.executor = executor
     self._one_at_a_time = threading.Lock()
 
@@ -221,6 +222,9 @@ def create_ray_context(
   compile: CompileMode = "auto",
   default_num_clients: int = 0,
   startup_seconds: float = 300.0,
+  gpu_convolutions: Convolutions = "cudnn",
+  gpu_recurrent: Recurrent = "cudnn",
+  as_gpu: bool = False,
 ) -> RayContext:
   """Returns a context that runs clients on a Ray cluster, without making it TFF's default.
 
@@ -231,6 +235,9 @@ def create_ray_context(
     compile: Which gradient functions XLA compiles.
     default_num_clients: The cohort size of computations without arguments placed at clients.
     startup_seconds: How long to wait for the actors.
+    gpu_convolutions: Who runs convolutions on GPUs.
+    gpu_recurrent: Who runs recurrent layers on GPUs.
+    as_gpu: Makes the graphs for GPUs whatever the actors' devices are, for tests.
 
   Raises:
     ConnectionError: There is no cluster at `address`.
@@ -239,5 +246,8 @@ def create_ray_context(
     ValueError: The cluster has no room for so many actors.
   """
   connection = cluster.connect(address, num_actors)
-  actors = pool.ActorPool(num_actors, gpus_per_actor, startup_seconds, connection.guard)
-  return RayContext(RayExecutor(connection, actors), default_num_clients, compile)
+  actors = pool.ActorPool(num_actors, gpus_per_actor, startup_seconds, connection.guard, as_gpu)
+  if not actors.can_compile:
+    compile = "off"
+  options = RewriteOptions(None, compile, actors.device_kind, gpu_convolutions, gpu_recurrent)
+  return RayContext(RayExecutor(connection, actors), default_num_clients, options)

@@ -4,7 +4,7 @@ import os
 import pathlib
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -12,6 +12,7 @@ from absl import logging
 from ray._private import state as ray_state
 
 from tff_momentum.runtime import gpu_settings
+from tff_momentum.runtime.gpu_decisions import DeviceKind
 from tff_momentum.runtime.ray import actor as ray_actor
 
 # How often a run looks for room for another actor. A look takes less than a millisecond.
@@ -31,6 +32,8 @@ class ActorPool:
     ready: The actors that run clients, with a description of where each of them runs.
     starting: The first answers of actors that are starting. Wait for these references together with results,
       and call `refresh` when one of them is there.
+    device_kind: The kind of device for which the head makes the clients' graphs.
+    can_compile: Whether XLA can compile for all actors' devices.
   """
 
   def __init__(
@@ -39,6 +42,7 @@ class ActorPool:
     gpus_per_actor: float | None,
     startup_seconds: float,
     on_started: Callable[[], None] = lambda: None,
+    as_gpu: bool = False,
   ) -> None:
     """Starts actors and waits for all of them.
 
@@ -48,6 +52,7 @@ class ActorPool:
       gpus_per_actor: Default: 1 if the cluster has GPUs, else 0.
       startup_seconds: How long to wait for all of them to answer.
       on_started: Called whenever new processes have started.
+      as_gpu: Lets the actors' CPUs take the place of GPUs, for tests.
 
     Raises:
       ValueError: The cluster has no room for so many actors.
@@ -70,6 +75,9 @@ class ActorPool:
     self._wanted = num_actors
     self._startup_seconds = startup_seconds
     self._on_started = on_started
+    self._as_gpu = as_gpu
+    self.device_kind: DeviceKind = "CPU"
+    self.can_compile = True
     self._handles: list[Any] = []
     self._end = weakref.finalize(self, _kill, self._handles)
     self._start(count)
@@ -150,7 +158,7 @@ class ActorPool:
     )
     self._deadline = time.monotonic() + self._startup_seconds
     for _ in range(count):
-      actor = start.remote()
+      actor = start.remote(self._as_gpu)
       self._handles.append(actor)
       self.starting[actor.describe.remote()] = actor
 
@@ -163,22 +171,41 @@ class ActorPool:
         f"Expected {len(answers)} Ray actors to answer within {self._startup_seconds:g} s, found "
         f"{len(ready)}; raise worker_startup_seconds, or lower num_actors."
       )
+    places: list[ray_actor.Place] = []
     for answer in ready:
       actor = self.starting.pop(answer)
-      self.ready[actor] = ray.get(answer)
+      places.append(ray.get(answer))
+      self.ready[actor] = places[-1].text
       logging.info("Clients run in %s.", self.ready[actor])
+    self._decide(places)
     self._on_started()
+
+  def _decide(self, places: Sequence[ray_actor.Place]) -> None:
+    """Decides for which kind of device the clients' graphs are made; CPUs can run only those for CPUs."""
+    without = [place.text for place in places if place.kind == "CPU"]
+    self.device_kind = "CPU" if without else "GPU"
+    self.can_compile = all(place.can_compile for place in places)
+    if without and self._gpus_each:
+      logging.warning(
+        "Expected TensorFlow to see a GPU in all Ray actors, found none in %d of %d, such as %s; all clients "
+        "run graphs made for CPUs. Run `python experiments/doctor.py` there.",
+        len(without), len(places), without[0],
+      )  # fmt: skip
 
   def _take_in(self, answer: ray.ObjectRef) -> None:
     actor = self.starting.pop(answer)
     try:
-      self.ready[actor] = ray.get(answer)
+      place = ray.get(answer)
+      if place.kind != self.device_kind == "GPU":
+        ray.kill(actor)
+        raise ray.exceptions.RayError(f"TensorFlow sees no GPU in {place.text}")
+      self.ready[actor] = place.text
     except ray.exceptions.RayError as error:
       self._handles.remove(actor)
       self._next_look = time.monotonic() + _PAUSE_SECONDS
       logging.warning(
         "A new Ray actor did not start (%s); the run goes on with %d actors and tries again in %d s.",
-        type(error).__name__, len(self.ready), _PAUSE_SECONDS,
+        _reason(error), len(self.ready), _PAUSE_SECONDS,
       )  # fmt: skip
     else:
       logging.warning("A new Ray actor runs clients in %s.", self.ready[actor])
@@ -194,6 +221,12 @@ class ActorPool:
       self._handles.remove(actor)
     self.starting.clear()
     self._next_look = time.monotonic() + _PAUSE_SECONDS
+
+
+def _reason(error: ray.exceptions.RayError) -> str:
+  """Returns our own words, or the name of one of Ray's errors, whose words are many lines."""
+  name = type(error).__name__
+  return str(error) if name == "RayError" else name
 
 
 def _kill(actors: list[Any]) -> None:

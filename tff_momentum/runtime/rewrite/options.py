@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from tff_momentum.runtime.batch_rule import BatchRule
-from tff_momentum.runtime.gpu_decisions import Convolutions, DeviceKind
+from tff_momentum.runtime.gpu_decisions import Convolutions, DeviceKind, Recurrent
 
 # Which hot functions XLA compiles; `xla_choice` has the rule.
 CompileMode = Literal["auto", "on", "off"]
@@ -22,12 +22,14 @@ class RewriteOptions:
     compile: Which hot functions XLA compiles (see `xla_choice`).
     device: The kind of device on which clients run.
     convolutions: Who runs convolutions on GPUs.
+    recurrent: Who runs recurrent layers on GPUs.
   """
 
   batches: BatchRule | None = None
   compile: CompileMode = "auto"
   device: DeviceKind = "CPU"
   convolutions: Convolutions = "cudnn"
+  recurrent: Recurrent = "cudnn"
 
 
 class NeedsIterators(Exception):

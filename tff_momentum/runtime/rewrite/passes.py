@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tff_momentum.runtime.rewrite import (
   dataset_reduce,
   function_library,
+  gpu_variants,
   max_pool_gradients,
   recurrent_loops,
   resource_order,
@@ -32,6 +33,10 @@ PASSES = (
   Pass("session_graphs", lambda graph, options: session_graphs.make_callable(graph)),
   # A session's graph may leave open what comes first, a change of a variable or its read.
   Pass("resource_order", lambda graph, options: resource_order.order(graph.graph_def)),
+  # On GPUs, recurrent layers run cuDNN's kernels where Keras would use them.
+  Pass(
+    "gpu_variants", lambda graph, options: gpu_variants.use_gpu_variants(graph.graph_def, options)
+  ),
   # The graphs of one computation share TensorFlow's function names, so the names must be unique.
   Pass(
     "function_library",
@@ -77,4 +82,5 @@ def run_all(graph: SessionGraph, options: RewriteOptions) -> None:
 
 def _suffix(graph: SessionGraph, options: RewriteOptions) -> str:
   kind = options.batches.name if options.batches else "iterated"
-  return f"{graph.digest}_{kind}_{options.compile}_{options.device}_{options.convolutions}"
+  chosen = (options.compile, options.device, options.convolutions, options.recurrent)
+  return "_".join((graph.digest, kind, *chosen))
