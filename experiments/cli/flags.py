@@ -55,8 +55,8 @@ def help_text() -> str:
 def _define_experiment() -> None:
   flags.DEFINE_string("task", None, "Name of the task; --list shows all tasks. A task of your own: "
                       "my_package.my_module:load.")  # fmt: skip
-  flags.DEFINE_string("algo", None, "Name of the algorithm or reference line (centralised, local_only); --list "
-                      "shows all. One of your own: my_package.my_module:my_builder.")  # fmt: skip
+  flags.DEFINE_string("algo", None, "Name of the algorithm or reference line (centralised, local_only); "
+                      "--list shows all. One of your own: my_package.my_module:my_builder.")  # fmt: skip
   flags.DEFINE_bool("help", False, "Print all flags and exit.", allow_override=True)
   flags.DEFINE_bool("list", False, "List all tasks and algorithms and exit; with --algo, an algorithm's "
                     "hyperparameters, with --task, a task's options.")  # fmt: skip
