@@ -1,6 +1,6 @@
 """The (ε, δ) that a run with differential privacy has spent, computed by dp-accounting.
 
-    >>> from tff_momentum.aggregation import parse
+    >>> from tff_momentum.aggregator_options import parse
     >>> dp = parse("dp(noise_multiplier=1.0, clip=0.5, delta=1e-5)")
     >>> spent = PrivacySpent(dp, num_clients=1000, clients_per_round=10)
     >>> round(spent.epsilon(100), 2)
@@ -23,7 +23,7 @@ import functools
 
 import numpy as np
 
-from tff_momentum.aggregation import PrivateMean
+from tff_momentum.aggregator_options import PrivateMean
 
 
 def default_delta(num_clients: int) -> float:

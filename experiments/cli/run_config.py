@@ -17,7 +17,7 @@ from experiments.cli.diagnostics import DiagnosticsOptions
 from experiments.cli.run_request import OutputOptions, RunRequest, RuntimeOptions
 from experiments.cli.uneven_clients import UnevenClients
 from experiments.runs.versions import versions
-from tff_momentum import aggregation, privacy, user_code
+from tff_momentum import aggregator_options, privacy, user_code
 from tff_momentum.default_rates import LocalSgd
 from tff_momentum.simulation import distributions
 
@@ -218,8 +218,8 @@ def default_name(request: RunRequest) -> str:
 
 def _delta(aggregator: str | None, num_clients: int) -> float | None:
   """δ of a private mean; None for other aggregators."""
-  found = aggregation.parse(aggregator) if aggregator else None
-  if not isinstance(found, aggregation.PrivateMean):
+  found = aggregator_options.parse(aggregator) if aggregator else None
+  if not isinstance(found, aggregator_options.PrivateMean):
     return None
   return privacy.default_delta(num_clients) if found.delta is None else found.delta
 

@@ -27,7 +27,7 @@ from experiments.cli.errors import UserError, as_user_errors
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 from experiments.cli.uneven_clients import UnevenClients
 from tasks.data import folders
-from tff_momentum import aggregation, user_code
+from tff_momentum import aggregator_options, user_code
 from tff_momentum.runtime.ray.address import check_listening
 
 
@@ -199,8 +199,8 @@ def _check_aggregator(
   if given.aggregator is None:
     return
   with as_user_errors(ValueError):
-    found = aggregation.parse(given.aggregator)
-  if isinstance(found, aggregation.PrivateMean):
+    found = aggregator_options.parse(given.aggregator)
+  if isinstance(found, aggregator_options.PrivateMean):
     if asynchronous:
       raise UserError("--aggregator=dp(...) is for synchronous rounds, in which a client takes part at most "
                       "once; use --noasync.")  # fmt: skip

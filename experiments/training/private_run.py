@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from experiments.cli.run_config import RunConfig
-from tff_momentum import aggregation
-from tff_momentum.aggregation import PrivateMean
+from tff_momentum import aggregator_options
+from tff_momentum.aggregator_options import PrivateMean
 from tff_momentum.privacy import PrivacySpent
 from tff_momentum.processes import aggregators
 from tff_momentum.processes.exchange import ExchangeTypes, specs
@@ -27,7 +27,7 @@ def aggregator(config: RunConfig) -> Callable[[int], aggregators.Factory] | None
   """The aggregator of each exchange; None for the mean."""
   if config.aggregator is None:
     return None
-  found, clients = aggregation.parse(config.aggregator), config.clients_per_round
+  found, clients = aggregator_options.parse(config.aggregator), config.clients_per_round
   return lambda number: aggregators.factory(found, clients, _noise_seed(config.seed, number))
 
 
@@ -60,7 +60,7 @@ def words(config: RunConfig, privacy: PrivacySpent, rounds: int) -> str:
 
 def _private(config: RunConfig) -> PrivateMean | None:
   """The private mean, with no gain from sampling if cohorts are not drawn uniformly."""
-  found = aggregation.parse(config.aggregator) if config.aggregator else None
+  found = aggregator_options.parse(config.aggregator) if config.aggregator else None
   if not isinstance(found, PrivateMean):
     return None
   if config.uneven.participation not in (None, "uniform"):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tests.helpers import harness
-from tff_momentum import aggregation, algorithms
+from tff_momentum import aggregator_options, algorithms
 from tff_momentum.processes import aggregators
 from tff_momentum.processes.private_mean import PrivateState
 from tff_momentum.runtime import set_execution_context
@@ -21,7 +21,7 @@ def seed(number=0):
 def fedavg(text=None, cohorts=(COHORT,) * 3, number=0):
   aggregator = None
   if text is not None:
-    found = aggregation.parse(text)
+    found = aggregator_options.parse(text)
     aggregator = aggregators.factory(found, len(COHORT), seed(number))
   return harness.run_product(
     algorithms.fedavg(client_learning_rate=RATE), cohorts, aggregator=aggregator
@@ -81,7 +81,7 @@ def test_a_private_run_continues_with_the_next_noise():
   text = "dp(noise_multiplier=0.5, clip=0.4)"
   whole = fedavg(text)
   assert isinstance(whole.states[0].aggregators[0], PrivateState)
-  aggregator = aggregators.factory(aggregation.parse(text), len(COHORT), seed())
+  aggregator = aggregators.factory(aggregator_options.parse(text), len(COHORT), seed())
   rest = harness.run_product(
     algorithms.fedavg(client_learning_rate=RATE),
     [COHORT, COHORT],
@@ -92,7 +92,7 @@ def test_a_private_run_continues_with_the_next_noise():
 
 
 def test_the_exchanges_of_a_round_have_noise_of_their_own():
-  dp = aggregation.parse("dp(noise_multiplier=1, clip=1)")
+  dp = aggregator_options.parse("dp(noise_multiplier=1, clip=1)")
   run = harness.run_product(
     algorithms.mime(client_learning_rate=RATE),
     [COHORT],

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_momentum.aggregation import Aggregation, ClippedMean, PrivateMean, RobustMean
+from tff_momentum.aggregator_options import Aggregation, ClippedMean, PrivateMean, RobustMean
 from tff_momentum.processes.exchange import AggregatorFactory
 from tff_momentum.processes.private_mean import private_mean
 from tff_momentum.transforms.compression import Quantiser, quantiser
@@ -22,7 +22,7 @@ Factory: TypeAlias = AggregatorFactory
 
 
 def factory(aggregation: Aggregation, clients_per_round: int, seed: np.ndarray) -> Factory:
-  """Builds TFF's aggregator that a record of `tff_momentum.aggregation` describes.
+  """Builds TFF's aggregator that a record of `tff_momentum.aggregator_options` describes.
 
   Args:
     aggregation: the record.

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 import tensorflow_privacy as tfp
 
-from tff_momentum.aggregation import PrivateMean
+from tff_momentum.aggregator_options import PrivateMean
 
 
 class SeededGaussianSum(tfp.GaussianSumQuery):

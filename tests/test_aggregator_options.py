@@ -4,8 +4,8 @@ import dp_accounting
 import pytest
 from dp_accounting import rdp
 
-from tff_momentum import aggregation
-from tff_momentum.aggregation import ClippedMean, PrivateMean, RobustMean
+from tff_momentum import aggregator_options
+from tff_momentum.aggregator_options import ClippedMean, PrivateMean, RobustMean
 from tff_momentum.privacy import PrivacySpent, default_delta
 
 GAUSSIAN = dp_accounting.GaussianDpEvent
@@ -13,7 +13,7 @@ REPLACE = dp_accounting.NeighboringRelation.REPLACE_ONE
 
 
 def test_texts():
-  parse = aggregation.parse
+  parse = aggregator_options.parse
   assert parse("dp(noise_multiplier=1, clip=0.5)") == PrivateMean(1, 0.5)
   assert parse("dp(0.3, 2.0, delta=1e-5, sampling='fixed_size')") == PrivateMean(
     0.3, 2.0, 1e-5, "fixed_size"
@@ -44,7 +44,7 @@ def test_texts():
 )
 def test_wrong_texts_are_one_sentence(text, said):
   with pytest.raises(ValueError, match=said.replace("(", r"\(")) as caught:
-    aggregation.parse(text)
+    aggregator_options.parse(text)
   assert "\n" not in str(caught.value)
 
 
