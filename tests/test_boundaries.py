@@ -22,7 +22,8 @@ ALGORITHM_VOCABULARY = tuple(
   f"tff_momentum.{name}"
   for name in (
     "adaptive_steps", "algorithm", "algorithms", "call_syntax", "client", "default_rates", "models",
-    "optimizers", "registry", "schedules", "transforms", "trees", "user_code", "validation", "wire_bytes",
+    "optimizers", "reference_lines", "registry", "schedules", "transforms", "trees", "user_code",
+    "validation", "wire_bytes",
   )
 )  # fmt: skip
 # Class names that each algorithm file defines for itself: its own server state, messages and so on.

@@ -1,4 +1,4 @@
-"""The record that the registry keeps of an algorithm, and the hyperparameters that many algorithms share.
+"""The record that the registry keeps of an algorithm, shared hyperparameters, and the reference lines.
 
 It imports nothing heavy, for the same reason as `tff_momentum.registry`.
 """
@@ -61,3 +61,20 @@ def counting(**own: Any) -> dict[str, Any]:
     "client_weighting": "uniform",
     "total_examples": None,
   }
+
+
+# What algorithms are compared with: `--algo` takes these names, but they are not federated algorithms.
+REFERENCE_LINES: dict[str, AlgorithmInfo] = {
+  "centralised": AlgorithmInfo(
+    "reference_lines",
+    "reference line",
+    "y ← y − η_l g(y; b), with b from the data of all clients together",
+    {"client_learning_rate": REQUIRED},
+  ),
+  "local_only": AlgorithmInfo(
+    "reference_lines",
+    "reference line",
+    "y_i ← y_i − η_l g(y_i; b) at each client alone; nothing is averaged",
+    {"client_learning_rate": REQUIRED},
+  ),
+}

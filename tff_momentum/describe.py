@@ -20,7 +20,7 @@ from tff_momentum import registry, user_code
 from tff_momentum.default_rates import reason
 from tff_momentum.papers import PAPERS
 from tff_momentum.ranges import check, range_of
-from tff_momentum.registry import ALGORITHMS, REQUIRED
+from tff_momentum.registry import ALGORITHMS, REFERENCE_LINES, REQUIRED
 
 if TYPE_CHECKING:
   from tff_momentum.models.model import Model
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_algorithm(name: str | None) -> None:
   """Raises `DescribeError` unless there is an algorithm of this name."""
-  known = ", ".join(ALGORITHMS)
+  known = ", ".join([*ALGORITHMS, *REFERENCE_LINES])
   if name is None:
     raise DescribeError(f"expected the name of an algorithm; found none. There are {known}.")
   if user_code.is_user_code(name):
@@ -89,8 +89,8 @@ def check_algorithm(name: str | None) -> None:
     except user_code.UserCodeError as error:
       raise DescribeError(str(error)) from error
     return
-  if name not in ALGORITHMS:
-    hint = _suggestions(name, ALGORITHMS) or f" There are {known}."
+  if name not in ALGORITHMS and name not in REFERENCE_LINES:
+    hint = _suggestions(name, [*ALGORITHMS, *REFERENCE_LINES]) or f" There are {known}."
     raise DescribeError(f"expected the name of an algorithm; found {name!r}.{hint}")
 
 
@@ -127,7 +127,7 @@ def describe(
   """Describes an algorithm on a model.
 
   Args:
-    algorithm: a key of `ALGORITHMS`, or `package.module:builder` for one of the user's own.
+    algorithm: a key of `ALGORITHMS` or `REFERENCE_LINES`, or `package.module:builder`.
     given: the hyperparameters that replace defaults.
     model: the model that gives the sizes.
     model_name: what to call it.
@@ -230,6 +230,8 @@ def _title_lines(algorithm: str, info: registry.AlgorithmInfo) -> list[str]:
   """The paper and the rule; for an algorithm of the user's own, the first line of its docstring."""
   if user_code.is_user_code(algorithm):
     return [algorithm, *([f"  {info.rule}"] if info.rule else [])]
+  if algorithm in REFERENCE_LINES:
+    return [f"{algorithm} ({info.source})", "", f"rule  {info.rule}"]
   paper = PAPERS[info.paper]
   reference = f"{paper.authors}: {paper.title}. {paper.venue} {paper.year}. {paper.link}".strip()
   return [

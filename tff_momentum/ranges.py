@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from tff_momentum import call_syntax, validation
-from tff_momentum.registry import ALGORITHMS
+from tff_momentum.registry import ALGORITHMS, REFERENCE_LINES
 
 SCHEDULES = ("constant", "step", "multistage", "exponential", "cosine")
 INVERTIBLE = ("sgd", "sgdm", "rmsprop", "adagrad", "adam")  # FedGBO recovers gradients from steps
@@ -150,7 +150,7 @@ OWN: dict[tuple[str, str], Range] = {
 
 def range_of(algorithm: str, name: str) -> Range | None:
   """The range of an algorithm's hyperparameter; None for a builder of the user's own, which checks itself."""
-  if algorithm not in ALGORITHMS:
+  if algorithm not in ALGORITHMS and algorithm not in REFERENCE_LINES:
     return None
   return OWN.get((algorithm, name)) or RANGES[name]
 

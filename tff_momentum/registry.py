@@ -13,6 +13,7 @@ TensorFlow. A test compares the hyperparameters with the builders' signatures.
 
 from tff_momentum import user_code
 from tff_momentum.algorithm_info import (
+  REFERENCE_LINES,
   REQUIRED,
   AlgorithmInfo,
   Default,
@@ -21,7 +22,7 @@ from tff_momentum.algorithm_info import (
   local,
 )
 
-__all__ = ["ALGORITHMS", "REQUIRED", "AlgorithmInfo", "Default", "info"]
+__all__ = ["ALGORITHMS", "REFERENCE_LINES", "REQUIRED", "AlgorithmInfo", "Default", "info"]
 
 _STAGES = "stages_from(1000, 3, 1.0, 0.7, 0.9)"
 
@@ -380,8 +381,8 @@ def info(name: str) -> AlgorithmInfo:
   """Looks up an algorithm.
 
   Args:
-    name: a key of `ALGORITHMS`, or `package.module:builder` for a builder of the user's own, whose signature
-      gives the hyperparameters. A builder that takes `max_staleness` is asynchronous.
+    name: a key of `ALGORITHMS` or `REFERENCE_LINES`, or `package.module:builder` for a builder of the user's
+      own, whose signature gives the hyperparameters. A builder that takes `max_staleness` is asynchronous.
 
   Raises:
     KeyError: no algorithm has this name.
@@ -391,7 +392,7 @@ def info(name: str) -> AlgorithmInfo:
   'McMahan et al. 2017, Alg. 1'
   """
   if not user_code.is_user_code(name):
-    return ALGORITHMS[name]
+    return REFERENCE_LINES.get(name) or ALGORITHMS[name]
   hyperparameters = user_code.parameters(name, REQUIRED)
   return AlgorithmInfo(
     module=name.partition(":")[0],

@@ -55,8 +55,8 @@ def help_text() -> str:
 def _define_experiment() -> None:
   flags.DEFINE_string("task", None, "Name of the task; --list shows all tasks. A task of your own: "
                       "my_package.my_module:load.")  # fmt: skip
-  flags.DEFINE_string("algo", None, "Name of the algorithm; --list shows all algorithms. One of your own: "
-                      "my_package.my_module:my_builder.")  # fmt: skip
+  flags.DEFINE_string("algo", None, "Name of the algorithm or reference line (centralised, local_only); "
+                      "--list shows all. One of your own: my_package.my_module:my_builder.")  # fmt: skip
   flags.DEFINE_bool("help", False, "Print all flags and exit.", allow_override=True)
   flags.DEFINE_bool("list", False, "List all tasks and algorithms and exit; with --algo, an algorithm's "
                     "hyperparameters, with --task, a task's options.")  # fmt: skip
@@ -104,6 +104,8 @@ def _define_training() -> None:
   )
   flags.DEFINE_string("transform", None, "Changes to the algorithm: fedexp(epsilon=0.001), fedinit(beta=0.1) "
                       "or both, as in fedinit+fedexp.")  # fmt: skip
+  flags.DEFINE_string("aggregator", None, "What takes the place of the mean over clients: "
+                      "dp(noise_multiplier=1.0, clip=0.5), clip(norm=1.0) or robust().")  # fmt: skip
   flags.DEFINE_enum("runtime", "inprocess", RUNTIMES, "Where TFF computations run.")
   flags.DEFINE_string("ray_address", None, "With --runtime=ray: address of the cluster, host:port or auto; "
                       "default: a cluster on this machine.")  # fmt: skip
@@ -130,6 +132,12 @@ def _define_evaluation_and_output() -> None:
                     "sweep.py's default is validation.")  # fmt: skip
   positive("eval_examples", None, "Approximate number of test examples to evaluate on; the same ones every "
            "time.")  # fmt: skip
+  positive("client_eval_period", None, "Number of rounds between evaluations on clients' own data; a fifth "
+           "of each client's examples is then held out and never trains. Default: never.")  # fmt: skip
+  positive("client_eval_clients", 100, "Number of clients to evaluate on, drawn once for a run.")
+  flags.DEFINE_integer("client_eval_steps", 5, "Number of local steps after which the model is evaluated on "
+                       "a client again (personalisation); 0 for no such evaluation.",
+                       lower_bound=0)  # fmt: skip
   positive("rounds_per_checkpoint", 50, "Number of rounds between checkpoints.")
   positive("keep_checkpoints", 2, "Number of checkpoints to keep.")
   flags.DEFINE_string("root_output_dir", "runs", "Folder that contains all run folders.")

@@ -8,7 +8,7 @@ import tasks
 from experiments.cli import assignments, names, presets
 from experiments.cli.errors import UserError
 from tff_momentum import describe, registry
-from tff_momentum.registry import ALGORITHMS
+from tff_momentum.registry import ALGORITHMS, REFERENCE_LINES
 
 
 def shown(given: flags.FlagValues) -> str:
@@ -25,11 +25,13 @@ def shown(given: flags.FlagValues) -> str:
 
 
 def everything() -> str:
-  """All tasks and algorithms, one per line."""
+  """All tasks, algorithms and reference lines, one per line."""
   lines = ["Tasks:"]
   lines += [f"  {name:20} {info.summary}" for name, info in tasks.TASKS.items()]
   lines += ["", "Algorithms:"]
   lines += [f"  {name:16} {info.source:28} {info.rule}" for name, info in ALGORITHMS.items()]
+  lines += ["", "Reference lines (--algo too):"]
+  lines += [f"  {name:16} {info.rule}" for name, info in REFERENCE_LINES.items()]
   return "\n".join(lines)
 
 

@@ -30,4 +30,4 @@ def check_algo(name: str | None, see: str = "--list") -> None:
     with as_user_errors(user_code.UserCodeError):
       registry.info(name)
   else:
-    check_name("--algo", name, registry.ALGORITHMS, see=see)
+    check_name("--algo", name, [*registry.ALGORITHMS, *registry.REFERENCE_LINES], see=see)

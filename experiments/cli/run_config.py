@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.cli import derived_rates, scale, uneven_clients
+from experiments.cli import derived_rates, references, scale, uneven_clients
 from experiments.cli.assignments import settable
+from experiments.cli.client_eval import ClientEvalOptions
 from experiments.cli.derived_rates import DerivedRates
 from experiments.cli.diagnostics import DiagnosticsOptions
 from experiments.cli.run_request import OutputOptions, RunRequest, RuntimeOptions
 from experiments.cli.uneven_clients import UnevenClients
 from experiments.runs.versions import versions
-from tff_momentum import user_code
+from tff_momentum import aggregator_options, privacy, user_code
 from tff_momentum.default_rates import LocalSgd
 from tff_momentum.simulation import distributions
 
@@ -42,16 +43,20 @@ class RunConfig:
     client_epochs_per_round: passes over a client's data; None if steps are given.
     client_steps_per_round: local steps; None if epochs are given.
     client_batch_size: examples in a local step's batch.
+    steps_per_round: the gradient steps of a round of centralised training; None for all others.
     weight_decay: λ of the weight decay.
     client_clip_norm: the largest norm of a local gradient; None for no clipping.
     compression: of the uploads, as in "qsgd:4"; None for none.
     transform: changes to the algorithm, as in "fedinit+fedexp"; None for none.
+    aggregator: what takes the place of the mean, as in "clip(norm=1.0)"; None for the mean.
+    privacy_delta: δ of the (ε, δ) that the run reports; None without differential privacy.
     non_finite: what happens to updates that are not finite: "reject", "zero" or "fatal".
     num_clients: the number of training clients.
     uneven: how clients differ.
     diagnostics: what is measured besides.
     rounds_per_eval: number of rounds between evaluations.
     eval_examples: number of test examples to evaluate on; None for all.
+    client_eval: how the model is evaluated on clients' own data.
     tune_on: what hyperparameters and the best model are chosen by: "validation" or "test".
     validation_clients: the ids of the held-out clients; empty with "test".
     runtime: where computations run.
@@ -74,16 +79,20 @@ class RunConfig:
   client_epochs_per_round: int | None
   client_steps_per_round: int | None
   client_batch_size: int
+  steps_per_round: int | None
   weight_decay: float
   client_clip_norm: float | None
   compression: str | None
   transform: str | None
+  aggregator: str | None
+  privacy_delta: float | None
   non_finite: str
   num_clients: int
   uneven: UnevenClients
   diagnostics: DiagnosticsOptions
   rounds_per_eval: int
   eval_examples: int | None
+  client_eval: ClientEvalOptions
   tune_on: str
   validation_clients: Sequence[str]
   runtime: RuntimeOptions
@@ -108,16 +117,20 @@ class RunConfig:
       "client_epochs_per_round": self.client_epochs_per_round,
       "client_steps_per_round": self.client_steps_per_round,
       "client_batch_size": self.client_batch_size,
+      "steps_per_round": self.steps_per_round,
       "weight_decay": self.weight_decay,
       "client_clip_norm": self.client_clip_norm,
       "compression": self.compression,
       "transform": self.transform,
+      "aggregator": self.aggregator,
+      "privacy_delta": self.privacy_delta,
       "non_finite": self.non_finite,
       "num_clients": self.num_clients,
       **self.uneven.as_json(),
       **self.diagnostics.as_json(),
       "rounds_per_eval": self.rounds_per_eval,
       "eval_examples": self.eval_examples,
+      **self.client_eval.as_json(),
       "tune_on": self.tune_on,
       "validation_clients": list(self.validation_clients),
       "runtime": self.runtime.name,
@@ -170,16 +183,22 @@ def resolve(request: RunRequest, task: "Task", validation_clients: Sequence[str]
     client_epochs_per_round=None if fixed_steps else epochs,
     client_steps_per_round=request.client_steps_per_round,
     client_batch_size=batch_size,
+    steps_per_round=max(1, round(clients_per_round * steps))
+    if request.algo == references.CENTRALISED
+    else None,
     weight_decay=request.weight_decay,
     client_clip_norm=request.client_clip_norm,
     compression=request.compression,
     transform=request.transform,
+    aggregator=request.aggregator,
+    privacy_delta=_delta(request.aggregator, len(task.clients)),
     non_finite=request.non_finite,
     num_clients=len(task.clients),
     uneven=uneven,
     diagnostics=request.diagnostics,
     rounds_per_eval=request.rounds_per_eval,
     eval_examples=eval_examples(task, request.eval_examples, request.scale),
+    client_eval=request.client_eval,
     tune_on=request.tune_on,
     validation_clients=tuple(validation_clients),
     runtime=request.runtime,
@@ -196,6 +215,14 @@ def default_name(request: RunRequest) -> str:
   """The name of the run's folder if none is given."""
   task, algo = user_code.plain_name(request.task), user_code.plain_name(request.algo)
   return f"{task}_{algo}_{request.seed}"
+
+
+def _delta(aggregator: str | None, num_clients: int) -> float | None:
+  """δ of a private mean; None for other aggregators."""
+  found = aggregator_options.parse(aggregator) if aggregator else None
+  if not isinstance(found, aggregator_options.PrivateMean):
+    return None
+  return privacy.default_delta(num_clients) if found.delta is None else found.delta
 
 
 def _usual_steps(request: RunRequest, task: "Task", epochs: int, batch_size: int) -> float:

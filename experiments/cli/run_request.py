@@ -12,13 +12,23 @@ from typing import Literal
 from absl import flags
 
 import tasks
-from experiments.cli import assignments, diagnostics, names, scale, tracking, uneven_clients
+from experiments.cli import (
+  assignments,
+  client_eval,
+  diagnostics,
+  names,
+  references,
+  scale,
+  tracking,
+  uneven_clients,
+)
+from experiments.cli.client_eval import ClientEvalOptions
 from experiments.cli.diagnostics import DiagnosticsOptions
 from experiments.cli.errors import UserError, as_user_errors
 from experiments.cli.flags import ALGORITHM_FLAGS, TASK_FLAGS
 from experiments.cli.uneven_clients import UnevenClients
 from tasks.data import folders
-from tff_momentum import user_code
+from tff_momentum import aggregator_options, user_code
 from tff_momentum.runtime.ray.address import check_listening
 
 
@@ -90,11 +100,13 @@ class RunRequest:
   client_clip_norm: float | None
   compression: str | None
   transform: str | None
+  aggregator: str | None
   non_finite: str
   uneven: UnevenClients
   diagnostics: DiagnosticsOptions
   rounds_per_eval: int
   eval_examples: int | None
+  client_eval: ClientEvalOptions
   tune_on: str
   runtime: RuntimeOptions
   output: OutputOptions
@@ -106,6 +118,7 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
   """Reads the parsed flags; raises `UserError` for unknown names and values that do not fit together."""
   names.check_task(given.task)
   names.check_algo(given.algo)
+  references.check(given)
   sets = assignments.read_assignments("set", given["set"].value)
   task_sets = assignments.read_assignments("task_set", given.task_set)
   if given.client_steps_per_round and given.client_epochs_per_round:
@@ -122,6 +135,8 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
   for name in sets:
     if name in rates:
       raise UserError(f"{name} is given twice, as a flag and with --set; give it once.")
+  hyperparameters = assignments.hyperparameters(given.algo, {**rates, **sets})
+  _check_aggregator(given, bool(uneven.asynchronous), hyperparameters)
   return RunRequest(
     task=given.task,
     algo=given.algo,
@@ -138,11 +153,13 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
     client_clip_norm=given.client_clip_norm,
     compression=given.compression,
     transform=given.transform,
+    aggregator=given.aggregator,
     non_finite=given.non_finite,
     uneven=uneven,
     diagnostics=measured,
     rounds_per_eval=given.rounds_per_eval,
     eval_examples=given.eval_examples,
+    client_eval=client_eval.from_flags(given),
     tune_on=given.tune_on,
     runtime=RuntimeOptions(
       name=given.runtime,
@@ -166,7 +183,7 @@ def from_flags(given: flags.FlagValues) -> RunRequest:
       lean=given.lean,
       quiet=given.quiet,
     ),
-    hyperparameters=assignments.hyperparameters(given.algo, {**rates, **sets}),
+    hyperparameters=hyperparameters,
     task_options=_task_options(given, task_sets),
   )
 
@@ -179,6 +196,24 @@ def _task_options(given: flags.FlagValues, texts: Mapping[str, str]) -> dict[str
     with as_user_errors(folders.DataError):
       folders.check_given(given.data_dir)
   return found
+
+
+def _check_aggregator(
+  given: flags.FlagValues, asynchronous: bool, hyperparameters: Mapping[str, object]
+) -> None:
+  """Raises `UserError` for an aggregator that does not exist or does not fit the other flags."""
+  if given.aggregator is None:
+    return
+  with as_user_errors(ValueError):
+    found = aggregator_options.parse(given.aggregator)
+  if isinstance(found, aggregator_options.PrivateMean):
+    if asynchronous:
+      raise UserError("--aggregator=dp(...) is for synchronous rounds, in which a client takes part at most "
+                      "once; use --noasync.")  # fmt: skip
+    weighting = {**assignments.settable(given.algo), **hyperparameters}.get("client_weighting")
+    if weighting == "num_examples":
+      raise UserError(f"--aggregator=dp(...) gives every client the same weight; {given.algo} has "
+                      "client_weighting=num_examples: use --client_weighting=uniform.")  # fmt: skip
 
 
 def _check_runtime(given: flags.FlagValues) -> None:

@@ -15,6 +15,7 @@ SPELLED = {
   "fedexp": "FedExP", "fedinit": "FedInit",
   "mofedsam": "MoFedSAM", "fedlion": "FedLion", "fedadamw": "FedAdamW", "fedmuon": "FedMuon",
   "scaffold_m": "SCAFFOLD-M", "fedspeed": "FedSpeed", "diloco": "DiLoCo",
+  "centralised": "Centralised (reference)", "local_only": "Local only (reference)",
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from experiments.reports import measures
 from experiments.reports.algorithm_names import spelled
 from experiments.runs.metric import Metric
 from experiments.runs.reader import Run
-from tff_momentum.registry import ALGORITHMS
+from tff_momentum.registry import ALGORITHMS, REFERENCE_LINES
 
 SETTING = ("task", "data", "scale", "total_rounds", "clients_per_round", "client_epochs_per_round",
            "client_steps_per_round", "client_batch_size", "participation", "eval_examples",
@@ -51,6 +51,11 @@ class Method:
   label: str
   configurations: Sequence[Configuration]
   best: Configuration
+
+  @property
+  def is_reference(self) -> bool:
+    """Whether it is a reference line, which takes no part in the ranking."""
+    return self.algo in REFERENCE_LINES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +167,10 @@ def sorted_values(values: Sequence[Value]) -> list[Value]:
 
 
 def _setting_values(run: Run) -> dict[str, Value]:
-  return {name: run.config[name] for name in SETTING if run.config.get(name) is not None}
+  found = {name: run.config[name] for name in SETTING if run.config.get(name) is not None}
+  if run.config.get("client_eval_period"):  # clients then train on four fifths of their examples
+    found["client_eval"] = True
+  return found
 
 
 def _details(run: Run) -> dict[str, Value]:
@@ -229,7 +237,7 @@ def _non_numeric(run: Run) -> dict[str, Value]:
     for name, value in given.items()
     if _is_non_numeric(name, value) and value != defaults.get(name)
   }
-  for name in ("compression", "transform", *CIRCUMSTANCES):
+  for name in ("compression", "transform", "aggregator", *CIRCUMSTANCES):
     if run.config.get(name):
       words[name] = run.config[name]
   return words

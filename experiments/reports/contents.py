@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from experiments.reports import chart_data, differences, result_tables
+from experiments.reports import chart_data, client_table, differences, result_tables
 from experiments.reports.algorithm_names import spelled
 from experiments.reports.comparison import Setting
 from experiments.reports.page import Contents, Picture, Section
@@ -67,6 +67,7 @@ def setting_tables(setting: Setting) -> list[Table]:
     result_tables.cost_table(setting),
     result_tables.peak_table(setting),
     result_tables.communication_table(setting),
+    client_table.client_table(setting),
     result_tables.configurations_table(setting),
     differences.differences_table(setting),
   ]

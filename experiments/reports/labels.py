@@ -14,6 +14,7 @@ COLUMN_LABELS = {
   "clients/non_finite": "Non-finite updates",
   "clients/dropped": "Clients that dropped out",
   "clients/late": "Clients past the deadline",
+  "privacy/epsilon": "ε of differential privacy",
   "diagnostics/drift": "Client drift",
   "diagnostics/cosine": "Cosine distance between client models",
   "diagnostics/alpha": "α of FedGLOMO’s Assumption 4",

@@ -24,6 +24,10 @@ MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
 # The methods that papers compare most often come first, so that their colours differ.
 FIRST = ("fedavg", "feddyn", "scaffold", "mime", "ghbm", "fedhbm", "fedavgm")
 
+# Reference lines are grey, so that they are not mistaken for algorithms.
+REFERENCE_COLOUR = "#8C8C8C"
+REFERENCE_DASHES: dict[str, LineStyle] = {"centralised": (0, (4, 2)), "local_only": (0, (1, 1.6))}
+
 
 class Style(NamedTuple):
   """The line style of an algorithm."""
@@ -40,6 +44,8 @@ def _place(algo: str) -> int:
 
 def style(algo: str, variant: int = 0) -> Style:
   """The style of an algorithm; its variants differ in the marker."""
+  if algo in REFERENCE_DASHES:
+    return Style(REFERENCE_COLOUR, REFERENCE_DASHES[algo], MARKERS[variant % len(MARKERS)])
   place = _place(algo)
   block = place // len(COLOURS)
   return Style(

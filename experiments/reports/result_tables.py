@@ -56,6 +56,8 @@ def _final_caption(settings: Sequence[Setting]) -> str:
   caption += ". The best is bold, the second best underlined; × means that a run diverged."
   if any(len(m.configurations) > 1 for s in settings for m in s.methods):
     caption += f" {_chosen_on(settings)}"
+  if any(m.is_reference for s in settings for m in s.methods):
+    caption += " Reference lines are not ranked."
   return caption
 
 
@@ -70,13 +72,14 @@ def _chosen_on(settings: Sequence[Setting]) -> str:
 
 def _final_column(setting: Setting, labels: Sequence[str]) -> list[TableCell]:
   found = {m.label: m.best for m in setting.methods}
+  ranked = {m.label for m in setting.methods if not m.is_reference}
   # Values that are equal as displayed share a place.
   values = {
     label: float(
       setting.metric.show(measures.final_spread(configuration.runs, setting.metric).mean)
     )
     for label, configuration in found.items()
-    if not configuration.diverged
+    if not configuration.diverged and label in ranked
   }
   order = sorted(set(values.values()), reverse=setting.metric.larger_is_better)
   places = {value: place for place, value in enumerate(order[:2], 1)} if len(values) > 1 else {}
@@ -177,7 +180,11 @@ def peak_table(setting: Setting) -> Table:
   header = ["Method", f"Best {metric.name}{unit}", *(f"{name} to best" for _, name in what)]
   if reference:
     header += [f"{name} to {reference.label}’s best" for _, name in what]
-  values = [p[1] for m in setting.methods if not m.best.diverged and (p := peaks[m.label])]
+  values = [
+    p[1]
+    for m in setting.methods
+    if not m.best.diverged and not m.is_reference and (p := peaks[m.label])
+  ]
   best = (max(values) if metric.larger_is_better else min(values)) if len(values) > 1 else None
   rows = []
   for method in setting.methods:

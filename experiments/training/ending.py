@@ -7,15 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from experiments.runs import final_value, metric, reader
-from experiments.runs.columns import EVAL, VALIDATION
+from experiments.runs.columns import CLIENT_EVAL, EVAL, PRIVACY, VALIDATION
 from experiments.runs.folder import RunFolder
-from experiments.training import export
+from experiments.training import export, private_run
 from experiments.training.build import Experiment
 from experiments.training.export import ExportedModel
 from experiments.training.hooks.best_model import BestModel
 from tff_momentum.processes.process import ProcessState
-from tff_momentum.simulation.evaluation import column_evaluator
-from tff_momentum.simulation.loop import Round
+from tff_momentum.simulation.loop import Round, RoundEvaluation, StoredRound
 
 # The contents of a run's folder, for the closing words.
 PARTS = ("config.json", "metrics.csv", "summary.json", "tensorboard/", "checkpoints/", "model_best/",
@@ -32,7 +31,7 @@ def finish(folder: RunFolder, experiment: Experiment, state: ProcessState, best:
     best: the best model so far, saved.
   """
   config, process = experiment.config, experiment.process
-  if not config.output.lean:
+  if not config.output.lean and experiment.has_one_model:
     found = reader.read_metrics(folder.path / "metrics.csv")
     values, chosen = config.as_json(), best.best()
     export.export_both(
@@ -43,13 +42,27 @@ def finish(folder: RunFolder, experiment: Experiment, state: ProcessState, best:
     )
   folder.write_summary()
   print(closing_words(folder.path))
+  if experiment.privacy is not None:
+    print(private_run.words(config, experiment.privacy, int(state.round)))
+
+
+def extra_columns(experiment: Experiment) -> RoundEvaluation:
+  """What a run's rows have besides training and evaluation: clients' own data, and the privacy spent."""
+
+  def columns(stored: StoredRound) -> dict[str, float]:
+    row = experiment.client_evaluation(stored) if experiment.client_evaluation else {}
+    if experiment.privacy is not None:
+      row[PRIVACY] = experiment.privacy.epsilon(stored.round + 1)
+    return row
+
+  return columns
 
 
 def end_at_checkpoint(
   folder: RunFolder,
   experiment: Experiment,
   header: list[str],
-  state: ProcessState,
+  stored: StoredRound,
   best: BestModel,
 ) -> None:
   """Finishes a run at its checkpoint, as if that had been its last round from the start.
@@ -62,19 +75,23 @@ def end_at_checkpoint(
     folder: the run's folder.
     experiment: what was trained.
     header: the columns of metrics.csv.
-    state: the state of the checkpoint.
+    stored: the last round of the checkpoint.
     best: the best model up to the checkpoint.
 
   Raises:
     ValueError: metrics.csv has fewer rounds than the checkpoint.
   """
-  process, rounds = experiment.process, int(state.round)
+  state, rounds = stored.state, stored.round + 1
   folder.cut_metrics(header, rounds)
   row = reader.last_row(reader.read_metrics(folder.path / "metrics.csv"))
+  values: dict[str, float] = {}
   if not any(name.startswith(EVAL) for name in row):
-    evaluate = column_evaluator(process.model, experiment.task.evaluation, experiment.validation)
-    values = evaluate(process.weights(state))
+    values |= experiment.evaluate(stored)
+  if experiment.client_evaluation and not any(name.startswith(CLIENT_EVAL) for name in row):
+    values |= experiment.client_evaluation.measure(stored)
+  if values:
     folder.amend_last_row(values)
+  if experiment.has_one_model and any(name.startswith(EVAL) for name in values):
     finished = Round(rounds - 1, state, {**row, **values})
     best.after_round(finished)
     best.save(finished)

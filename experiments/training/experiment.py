@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from experiments.cli import run_config
 from experiments.cli.errors import as_user_errors
+from experiments.cli.references import CENTRALISED
 from experiments.cli.run_config import RunConfig
 from experiments.cli.run_request import RunRequest
 from experiments.runs import columns, reader
@@ -26,6 +27,8 @@ from tff_momentum.processes.process import ProcessState
 from tff_momentum.runtime import set_execution_context
 from tff_momentum.simulation import loop
 from tff_momentum.simulation.checkpoints import Checkpoints
+from tff_momentum.simulation.client_store import ClientStore
+from tff_momentum.simulation.loop import StoredRound
 from tff_momentum.simulation.trainer import Hook, train
 
 DIVERGED = 3  # the exit code of a run that diverged
@@ -58,9 +61,10 @@ def run(request: RunRequest) -> int:
         gpu_convolutions=request.runtime.gpu_convolutions,
         gpu_recurrent=request.runtime.gpu_recurrent,
       )
-    task, validation = build.load_task(request)
-    config = run_config.resolve(request, task, validation.clients if validation else ())
-    experiment = build.build_experiment(config, task, validation)
+    loaded = build.load_task(request)
+    held_out = loaded.validation.clients if loaded.validation else ()
+    config = run_config.resolve(request, loaded.task, held_out)
+    experiment = build.build_experiment(config, loaded)
     folder = RunFolder.open(config.output.root, config.as_json(), restart=config.output.restart)
   print(_derived_words(config), end="")
   with contextlib.closing(folder), as_user_errors(OSError, DataError):
@@ -79,7 +83,7 @@ def _run_in(folder: RunFolder, experiment: Experiment) -> int:
   best = BestModel(folder.path / "checkpoints", process.weights, first)
   summary = _read_summary(folder)
   if first >= total:
-    return _without_training(folder, experiment, state, best, summary)
+    return _without_training(folder, experiment, state, store, best, summary)
   if config.output.stop_on_divergence and summary is not None and summary.get("diverged"):
     print(ending.divergence_message(folder.path, first))
     return DIVERGED
@@ -97,14 +101,15 @@ def _run_in(folder: RunFolder, experiment: Experiment) -> int:
     store=store,
     state=state,
     measure=experiment.measure,
-    validation_data=experiment.validation,
+    evaluate=experiment.evaluate,
+    extra_columns=ending.extra_columns(experiment),
   )
   del state  # states are large: do not keep the first one until the end
   with as_user_errors(ValueError):  # of a tracker that does not start
     recorders = _recorders(folder, experiment, first)
   hooks = [
     *recorders,
-    best,
+    *([best] if experiment.has_one_model else []),
     *([divergence] if config.output.stop_on_divergence else []),
     StopOnSignal(),
     SaveCheckpoint(checkpoints),
@@ -127,6 +132,7 @@ def _without_training(
   folder: RunFolder,
   experiment: Experiment,
   state: ProcessState,
+  store: ClientStore,
   best: BestModel,
   summary: Mapping[str, object] | None,
 ) -> int:
@@ -145,7 +151,8 @@ def _without_training(
     folder.write_config(config.as_json())
   if summary is None or summary.get("rounds") != rounds:  # killed before its summary was written
     with as_user_errors(ValueError):
-      ending.end_at_checkpoint(folder, experiment, _header(experiment), state, best)
+      stored = StoredRound(rounds - 1, state, store)
+      ending.end_at_checkpoint(folder, experiment, _header(experiment), stored, best)
     summary = _read_summary(folder)
   print(f"{folder.path} is complete: {rounds} rounds. To continue, raise --total_rounds.")
   return DIVERGED if summary is not None and summary.get("diverged") else 0
@@ -158,7 +165,8 @@ def _recorders(folder: RunFolder, experiment: Experiment, first: int) -> Sequenc
   found: list[Hook] = [MetricsCsv(folder)]
   if not config.output.lean:
     metrics = folder.path / "metrics.csv"
-    found.append(TensorBoard(board, config.as_json(), experiment.task, metrics))
+    task = None if config.algo == CENTRALISED else experiment.task  # with the clients' labels
+    found.append(TensorBoard(board, config.as_json(), task, metrics))
   if config.output.profile is not None:
     found.append(Profile(board, config.output.profile))
   if "wandb" in config.output.track:
@@ -180,16 +188,28 @@ def _header(experiment: Experiment) -> list[str]:
   metrics = experiment.process.next.type_signature.result.metrics.member.train._asdict()
   measured = list(experiment.participation(0).measurements)
   diagnostics = experiment.measure.columns if experiment.measure else []
-  validation = experiment.validation is not None
-  return columns.header(list(metrics), measured, diagnostics, validation=validation)
+  return columns.header(
+    list(metrics),
+    measured,
+    diagnostics,
+    client_eval=experiment.client_evaluation.columns if experiment.client_evaluation else (),
+    validation=experiment.validates,
+    private=experiment.privacy is not None,
+  )
 
 
 def _derived_words(config: RunConfig) -> str:
-  """The learning rates that were derived from the task, and why they are what they are."""
-  if not config.derived.values:
-    return ""
-  chosen = ", ".join(f"{name}={config.hyperparameters[name]}" for name in config.derived.values)
-  return f"{config.algo} on {config.task}: {chosen}. {config.derived.reason}\n"
+  """The values that were derived from the task, and why they are what they are."""
+  said = ""
+  if config.derived.values:
+    chosen = ", ".join(f"{name}={config.hyperparameters[name]}" for name in config.derived.values)
+    said = f"{config.algo} on {config.task}: {chosen}. {config.derived.reason}\n"
+  if config.steps_per_round is not None:
+    said += (
+      f"{config.algo} on {config.task}: {config.steps_per_round} steps per round, as many as a cohort of "
+      f"{config.clients_per_round} average clients takes together.\n"
+    )
+  return said
 
 
 def _read_summary(folder: RunFolder) -> Mapping[str, object] | None:

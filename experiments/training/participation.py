@@ -6,8 +6,10 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from experiments.cli.references import CENTRALISED
 from experiments.cli.run_config import RunConfig
 from experiments.cli.uneven_clients import BOUNDS
+from experiments.training import pooled
 from tasks.task import Task
 from tff_momentum.runtime import ClientBatches, DataReference
 from tff_momentum.simulation import clock, distributions, participation
@@ -16,6 +18,8 @@ from tff_momentum.simulation.participation import Participation
 
 def build(config: RunConfig, task: Task) -> Participation:
   """The participation that a configuration describes."""
+  if config.algo == CENTRALISED:
+    return pooled.participation
   if config.uneven.asynchronous:
     return _asynchronous(config, task)
   return _synchronous(config, task)

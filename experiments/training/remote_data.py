@@ -8,13 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 
 import tasks
+from experiments.training import client_split
 from tasks.data import folders
 from tasks.task import Task
 from tff_momentum import user_code
 from tff_momentum.runtime import DataReference, provide, source
 
 
-def load(name: str, seed: int, options: str, folder: str) -> Task:
+def load(name: str, seed: int, options: str, folder: str, splits_clients: bool = False) -> Task:
   """Loads a task in the process where its clients train.
 
   Args:
@@ -22,12 +23,21 @@ def load(name: str, seed: int, options: str, folder: str) -> Task:
     seed: the seed of the run.
     options: the task's options, a dictionary as a Python literal.
     folder: the working directory of the run, in which a task of the user's own may be defined.
+    splits_clients: whether each client holds out a part of its examples.
   """
   user_code.add_folder(folder)
-  return tasks.load(name, seed=seed, **ast.literal_eval(options))
+  task = tasks.load(name, seed=seed, **ast.literal_eval(options))
+  return client_split.hold_out(task).task if splits_clients else task
 
 
-def by_reference(task: Task, name: str, seed: int, options: Mapping[str, object]) -> Task:
+def by_reference(
+  task: Task,
+  name: str,
+  seed: int,
+  options: Mapping[str, object],
+  *,
+  splits_clients: bool = False,
+) -> Task:
   """The same task with references in place of data sets.
 
   Args:
@@ -35,6 +45,7 @@ def by_reference(task: Task, name: str, seed: int, options: Mapping[str, object]
     name: its name.
     seed: the seed that it was loaded with.
     options: the options that it was loaded with.
+    splits_clients: whether each client holds out a part of its examples; `task` then lacks them.
   """
   options = dict(options)
   # Other processes may have another working directory and other environment variables.
@@ -47,6 +58,7 @@ def by_reference(task: Task, name: str, seed: int, options: Mapping[str, object]
     seed=seed,
     options=repr(options),
     folder=os.getcwd(),
+    splits_clients=splits_clients,
   )
 
   provide(where, task)

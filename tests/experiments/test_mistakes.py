@@ -52,6 +52,26 @@ QUICK = {
   "truth value": (RUN, ["--task=digits", "--algo=fedadc", "--set", "nesterov=1"], "true or false"),
   "optimizer": (RUN, ["--task=digits", "--algo=mime", "--set", "optimizer=sgmd"], "Did you mean sgd?"),
   "clip norm": (RUN, [*DIGITS, "--client_clip_norm=0"], "--client_clip_norm must be above 0; found 0."),
+  "aggregator": (RUN, [*DIGITS, "--aggregator=median"], "aggregator must be one of dp(…), clip(…), robust("),
+  "no noise": (RUN, [*DIGITS, "--aggregator=dp(noise_multiplier=0, clip=1)"], "noise_multiplier must be a"),
+  "no clip": (RUN, [*DIGITS, "--aggregator=dp(noise_multiplier=1)"], "has wrong arguments"),
+  "negative norm": (RUN, [*DIGITS, "--aggregator=clip(-1)"], "norm must be a finite number above 0; found"),
+  "neither": (RUN, [*DIGITS, "--aggregator=robust(zeroing=False, clipping=False)"], "zeroing or clipping"),
+  "private weights": (
+    RUN, ["--task=digits", "--algo=ghbm", "--aggregator=dp(noise_multiplier=1, clip=1)"],
+    "gives every client the same weight; ghbm has client_weighting=num_examples"),
+  "private and asynchronous": (
+    RUN, [*DIGITS, "--async", "--aggregator=dp(noise_multiplier=1, clip=1)"], "is for synchronous rounds"),
+  "compressed reference": (
+    RUN, ["--task=digits", "--algo=centralised", "--compression=qsgd:4"],
+    "--compression has no meaning for --algo=centralised, where nothing is sent or averaged"),
+  "aggregated reference": (
+    RUN, ["--task=digits", "--algo=local_only", "--aggregator=clip(1)"], "--aggregator has no meaning for"),
+  "cohorts of nobody": (
+    RUN, ["--task=digits", "--algo=centralised", "--dropout_rate=0.1"], "where all data is in one place"),
+  "hyperparameter of a reference": (
+    RUN, ["--task=digits", "--algo=centralised", "--set", "beta=1"], "centralised has no 'beta'"),
+  "client evaluation": (RUN, [*DIGITS, "--client_eval_steps=3"], "--client_eval_steps is for --client_eval"),
   "no value": (RUN, [*DIGITS, "--set", "beta"], "--set takes name=value"),
   "twice": (RUN, [*DIGITS, "--set", "beta=0", "--set", "beta=0.5"], "is given twice"),
   "rate twice": (

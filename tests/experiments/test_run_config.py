@@ -141,8 +141,29 @@ def test_config_json_is_read_back_as_it_was(tmp_path):
   assert written["async"] is True
   assert (written["diagnostics"], written["diagnostics_period"]) == (["drift"], 10)
   keys = {*cli_flags.FLAGS, "hyperparameters", "task_details", "versions", "validation_clients"}
-  assert set(written) <= keys  # so that --from_config finds a flag for each
+  derived = {"steps_per_round", "privacy_delta"}  # from other flags, again in the next run
+  assert set(written) <= keys | derived  # so that --from_config finds a flag for each
   assert not {"quiet", "restart", "root_output_dir", "lean"} & set(written)
+
+
+def test_transforms_and_aggregators_are_part_of_the_configuration_and_of_the_bytes(tmp_path):
+  """Resuming with others is refused; FedExP's upload has one number more, and quantised ones are smaller."""
+  plain = config("--algo=scaffold")
+  both = config("--algo=scaffold", "--transform=fedinit+fedexp")
+  squeezed = config("--algo=scaffold", "--transform=fedinit+fedexp", "--compression=qsgd:4")
+  clipped = config("--algo=scaffold", "--aggregator=clip(1.0)")
+  private = config("--algo=scaffold", "--aggregator=dp(noise_multiplier=1, clip=1)")
+  assert both.as_json()["transform"] == "fedinit+fedexp"
+  assert clipped.as_json()["aggregator"] == "clip(1.0)"
+  assert (clipped.privacy_delta, private.privacy_delta) == (None, 0.065)  # 12 clients
+  task = digits.load(seed=1, num_clients=12)
+  up = [build._process(c, task).bytes_up(1) for c in (plain, both, clipped)]
+  assert up == [2 * 4 * 4810, 2 * 4 * 4810 + 4, 2 * 4 * 4810]
+  assert build._process(squeezed, task).bytes_up(1) < up[0] / 2
+  RunFolder.open(str(tmp_path), plain.as_json()).close()
+  for other, name in ((both, "transform"), (clipped, "aggregator")):
+    with pytest.raises(ValueError, match=f"{name} was None and is now"):
+      RunFolder.open(str(tmp_path), other.as_json())
 
 
 @pytest.mark.parametrize(

@@ -57,11 +57,12 @@ from tff_momentum.algorithms.mimelite import mimelite, mimexlite
 from tff_momentum.algorithms.mofedsam import mofedsam
 from tff_momentum.algorithms.scaffold import scaffold
 from tff_momentum.algorithms.scaffold_m import scaffold_m
+from tff_momentum.reference_lines import centralised, local_only
 from tff_momentum.registry import ALGORITHMS
 
 __all__ = [
-  "ALGORITHMS", "BUILDERS", "adabest", "autofedavg", "autofedgm", "autofedgm_staged", "build",
-  "builder", "diloco", "fedacg", "fedadagrad", "fedadam", "fedadamw", "fedadc", "fedasgd",
+  "ALGORITHMS", "BUILDERS", "REFERENCE_LINES", "adabest", "autofedavg", "autofedgm", "autofedgm_staged",
+  "build", "builder", "diloco", "fedacg", "fedadagrad", "fedadam", "fedadamw", "fedadc", "fedasgd",
   "fedavg", "fedavg_glm", "fedavg_lm", "fedavgm", "fedcm", "fedcomgate", "feddyn", "fedexp",
   "fedgbo", "fedglomo", "fedgm", "fedgm_staged", "fedhbm", "fedinit", "fedlion", "fedlomo",
   "fedmax", "fedmuon", "fednag", "fednova", "fedpaq", "fedpaq_glm", "fedpaq_lm", "fedpid",
@@ -86,18 +87,25 @@ BUILDERS: dict[str, Callable[..., Algorithm]] = {
   "scaffold_m": scaffold_m, "fedspeed": fedspeed, "diloco": diloco,
 }  # fmt: skip
 
+REFERENCE_LINES: dict[str, Callable[..., Algorithm]] = {
+  "centralised": centralised,
+  "local_only": local_only,
+}
+
 
 def builder(name: str) -> Callable[..., Algorithm]:
   """Returns the builder of the algorithm with this name.
 
   Args:
-    name: a key of `ALGORITHMS`, or `package.module:builder` for one of the user's own.
+    name: a key of `ALGORITHMS` or `REFERENCE_LINES`, or `package.module:builder` for one of the user's own.
 
   Raises:
     KeyError: no algorithm has this name.
     tff_momentum.user_code.UserCodeError: the user's builder cannot be found.
   """
-  return user_code.find(name) if user_code.is_user_code(name) else BUILDERS[name]
+  if user_code.is_user_code(name):
+    return user_code.find(name)
+  return REFERENCE_LINES.get(name) or BUILDERS[name]
 
 
 def build(name: str, arguments: Mapping[str, Any]) -> Algorithm:
@@ -113,4 +121,4 @@ def build(name: str, arguments: Mapping[str, Any]) -> Algorithm:
   """
   if user_code.is_user_code(name):
     return user_code.call(name, arguments, Algorithm, "a tff_momentum.Algorithm")
-  return BUILDERS[name](**arguments)
+  return builder(name)(**arguments)

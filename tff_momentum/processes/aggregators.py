@@ -1,4 +1,4 @@
-"""Quantisation as a `tff.aggregators` factory, for TFF's own learning processes and for ours.
+"""Aggregators by name, and quantisation as a `tff.aggregators` factory, for TFF's own processes and for ours.
 
     tff.learning.algorithms.build_weighted_fed_avg(
       ..., model_aggregator=aggregators.quantised("qsgd:4"))
@@ -7,16 +7,38 @@ Prefer `compressed(algorithm, "qsgd:4")` for this library's algorithms: then byt
 compression, and rounding depends on the client's own seed.
 """
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, assert_never
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_momentum.aggregator_options import Aggregation, ClippedMean, PrivateMean, RobustMean
 from tff_momentum.processes.exchange import AggregatorFactory
+from tff_momentum.processes.private_mean import private_mean
 from tff_momentum.transforms.compression import Quantiser, quantiser
 
 Factory: TypeAlias = AggregatorFactory
+
+
+def factory(aggregation: Aggregation, clients_per_round: int, seed: np.ndarray) -> Factory:
+  """Builds TFF's aggregator that a record of `tff_momentum.aggregator_options` describes.
+
+  Args:
+    aggregation: the record.
+    clients_per_round: S, which divides a private sum.
+    seed: of the noise of a private mean, int32[2]; every exchange of an algorithm needs its own.
+  """
+  mean = tff.aggregators.MeanFactory(no_nan_division=True)
+  match aggregation:
+    case PrivateMean():
+      return private_mean(aggregation, clients_per_round, seed)
+    case ClippedMean(norm):
+      return tff.aggregators.clipping_factory(float(norm), mean)
+    case RobustMean(zeroing, clipping):
+      return tff.learning.robust_aggregator(zeroing=zeroing, clipping=clipping)
+    case _:
+      assert_never(aggregation)
 
 
 class QuantisedState(NamedTuple):

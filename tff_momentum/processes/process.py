@@ -10,7 +10,7 @@ computes bytes on the wire from them.
 
 import collections
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -189,7 +189,7 @@ def build_process(
   model: Model | tff.learning.models.FunctionalModel,
   *,
   work: LocalWork | None = None,
-  aggregator: AggregatorFactory | None = None,
+  aggregator: AggregatorFactory | Callable[[int], AggregatorFactory] | None = None,
   non_finite: str = "reject",
 ) -> FederatedProcess:
   """Compiles an algorithm into a TFF iterative process.
@@ -209,7 +209,8 @@ def build_process(
     algorithm: the algorithm.
     model: a `Model` or a `tff.learning.models.FunctionalModel`.
     work: the number of local epochs or steps, and the weight decay; one epoch by default.
-    aggregator: a `tff.aggregators` factory, weighted or unweighted, in the place of the mean.
+    aggregator: a `tff.aggregators` factory, weighted or unweighted, in the place of the mean; or a function
+      from the position of an exchange in the round, counted from 0, to its factory.
     non_finite: how to treat a client's update that holds infinities or NaN: "reject" leaves the client out,
       "zero" counts it as a client that did not move, "fatal" raises an error. The metrics count such updates,
       and the client keeps its old state.
@@ -224,6 +225,7 @@ def build_process(
   validation.one_of("non_finite", non_finite, NON_FINITE)
   model, work = algorithm.prepare_model(as_model(model)), work or LocalWork()
   factory = aggregator or tff.aggregators.MeanFactory(no_nan_division=True)
+  factory_of = factory if callable(factory) else lambda number: factory
 
   weights_type = initial_state.weights_type(model.initial_weights)
 
@@ -250,7 +252,7 @@ def build_process(
         algorithm.client_weighting,
         model,
         work,
-        factory,
+        factory_of(len(exchanges)),
         state_type,
         client_type,
         first=not exchanges,

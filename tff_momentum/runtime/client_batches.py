@@ -175,6 +175,27 @@ class ClientBatches:
     """The client's first example in the arrays."""
     return self._begin
 
+  def select(self, rows: Sequence[int] | np.ndarray) -> "ClientBatches":
+    """Returns the batches of some of the client's examples, with the same rule and seed, on a copy of them.
+
+    Args:
+      rows: Numbers of the examples, from 0 to `num_examples` − 1.
+
+    >>> import numpy as np, tff_momentum as tfm
+    >>> batches = tfm.ClientBatches(np.arange(10), batch_size=2, begin=5)
+    >>> [batch.numpy().tolist() for batch in batches.select([0, 2, 4])]
+    [[5, 7], [9]]
+    """
+    index = self._begin + np.asarray(rows, np.int64)
+    with tf.device(CPU):
+      chosen = [tf.gather(tensor, index) for tensor in self.examples.tensors]
+    return ClientBatches(
+      Examples(tf.nest.pack_sequence_as(self.examples.arrays, chosen), self.rule.preprocess),
+      batch_size=self._size,
+      seed=(self._key & _LOW, self._key >> 32) if self.rule.shuffled else None,
+      drop_remainder=self.rule.specs[0].shape[0] is not None,
+    )
+
   def own_arrays(self) -> list[np.ndarray]:
     """Returns the client's examples, which another process needs to train on these batches."""
     begin, end = self._begin, self._begin + self.num_examples

@@ -1,11 +1,14 @@
 """The model's loss and metrics on test and validation data."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import tensorflow as tf
 
 from tff_momentum import trees
 from tff_momentum.models.model import Model, Weights
+
+ColumnEvaluator: TypeAlias = Callable[[Weights], dict[str, float]]  # weights -> values by column
 
 
 def evaluator(model: Model, data: tf.data.Dataset) -> Callable[[Weights], dict[str, float]]:
@@ -38,7 +41,7 @@ def column_evaluator(
   evaluation: Callable[[int], tf.data.Dataset],
   validation: Callable[[int], tf.data.Dataset] | None = None,
   batch_size: int = 256,
-) -> Callable[[Weights], dict[str, float]]:
+) -> ColumnEvaluator:
   """Returns a function that evaluates weights under the column names of `metrics.csv`.
 
   Args:

@@ -67,6 +67,23 @@ class TrainedRound(NamedTuple):
 RoundMeasure = Callable[[TrainedRound], dict[str, float]]
 
 
+class StoredRound(NamedTuple):
+  """A round after its clients' new states are stored; evaluations read it.
+
+  Attributes:
+    round: the number of the round, from 0.
+    state: the state of the process after the round.
+    store: the clients' states after the round.
+  """
+
+  round: int
+  state: ProcessState
+  store: ClientStore
+
+
+RoundEvaluation = Callable[[StoredRound], dict[str, float]]
+
+
 class RunResult(NamedTuple):
   """A finished run.
 
@@ -95,6 +112,8 @@ class RoundOptions(TypedDict):
   state: NotRequired[ProcessState | None]
   measure: NotRequired[RoundMeasure | None]
   validation_data: NotRequired[Callable[[int], tf.data.Dataset] | None]
+  evaluate: NotRequired[RoundEvaluation | None]
+  extra_columns: NotRequired[RoundEvaluation | None]
 
 
 def run(
@@ -164,6 +183,8 @@ def rounds(
   state: ProcessState | None = None,
   measure: RoundMeasure | None = None,
   validation_data: Callable[[int], tf.data.Dataset] | None = None,
+  evaluate: RoundEvaluation | None = None,
+  extra_columns: RoundEvaluation | None = None,
 ) -> Generator[Round, None, None]:
   """Trains round by round, for code that does something of its own after each round.
 
@@ -185,6 +206,9 @@ def rounds(
     measure: adds columns to a round's row; see `diagnostics.measure.Measure`.
     validation_data: batch size -> batches of data to choose hyperparameters by, such as the data of clients
       that never train. Each evaluation then adds columns `validation/...`.
+    evaluate: what an evaluation is, instead of the server's model on the test data and `validation_data`.
+    extra_columns: called after every round; adds the columns that it returns to the row of the round. See
+      `diagnostics.client_evaluation`.
 
   Yields:
     Each round when it is finished.
@@ -212,7 +236,11 @@ def rounds(
   if first >= total_rounds:
     return
   cohorts = CohortReader(process, task, participation, store, seed, client_batch_size)
-  evaluate = column_evaluator(process.model, task.evaluation, validation_data, eval_batch_size)
+  if evaluate is None:
+    evaluate_weights = column_evaluator(
+      process.model, task.evaluation, validation_data, eval_batch_size
+    )
+    evaluate = lambda stored: evaluate_weights(process.weights(stored.state))  # noqa: E731
   total_bytes = sum(sum(_bytes(process, t, participation(t))) for t in range(first))
 
   with contextlib.closing(Prefetcher(cohorts.read, first, total_rounds - 1)) as prefetcher:
@@ -244,7 +272,10 @@ def rounds(
 
       if rounds_per_eval and ((t + 1) % rounds_per_eval == 0 or t + 1 == total_rounds):
         with stopwatch.timing("eval"):
-          row.update(evaluate(process.weights(current)))
+          row.update(evaluate(StoredRound(t, current, store)))
+      if extra_columns is not None:
+        with stopwatch.timing("eval"):
+          row.update(extra_columns(StoredRound(t, current, store)))
 
       down, up = _bytes(process, t, read.cohort)
       total_bytes += down + up

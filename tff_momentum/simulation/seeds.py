@@ -13,6 +13,7 @@ import numpy as np
 COHORT, CLIENT, NEW_CLIENT, SHUFFLE, STEPS, DROPOUT, AVAILABILITY, SPEED, CLOCK, DIAGNOSTICS = (
   range(10)
 )
+POOL, CLIENT_EVAL, NOISE = range(10, 13)
 
 
 def generator(seed: int, purpose: int, *numbers: int) -> np.random.Generator:
