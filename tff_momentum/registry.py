@@ -25,7 +25,7 @@ from tff_momentum.algorithm_info import (
 __all__ = ["ALGORITHMS", "REFERENCE_LINES", "REQUIRED", "AlgorithmInfo", "Default", "info"]
 
 _STAGES = "stages_from(1000, 3, 1.0, 0.7, 0.9)"
-
+_QSGD: dict[str, Default] = {"norm": "l2", "bucket": None}  # of all quantised algorithms
 ALGORITHMS: dict[str, AlgorithmInfo] = {
   # The server's step alone: clients download x and upload Δ, or a gradient.
   "fedsgd": AlgorithmInfo(
@@ -215,37 +215,34 @@ ALGORITHMS: dict[str, AlgorithmInfo] = {
     "fedcomgate",
     "FedCOMGATE",
     "δ_i ← δ_i + Q_i/K_i − E[Q_j/K_j]",
-    local(server_learning_rate=1.0, bits=8, norm="l2", bucket=None),
+    local(server_learning_rate=1.0, bits=8, **_QSGD),
   ),
   "fedpaq": AlgorithmInfo(
-    "fedpaq",
-    "FedPAQ, Alg. 1",
-    "fedavg with Q(Δ)",
-    local(server_learning_rate=1.0, bits=8, norm="l2", bucket=None),
+    "fedpaq", "FedPAQ, Alg. 1", "fedavg with Q(Δ)", local(server_learning_rate=1.0, bits=8, **_QSGD)
   ),
   "fedpaq_lm": AlgorithmInfo(
     "fedpaq",
     "FedGLOMO, sec. 6",
     "fedavg_lm with Q(Δ)",
-    local(beta_l=0.9, server_learning_rate=1.0, bits=8, norm="l2", bucket=None),
+    local(beta_l=0.9, server_learning_rate=1.0, bits=8, **_QSGD),
   ),
   "fedpaq_glm": AlgorithmInfo(
     "fedpaq",
     "FedGLOMO, sec. 6",
     "fedavg_glm with Q(Δ)",
-    local(beta=0.9, beta_l=0.9, server_learning_rate=1.0, bits=8, norm="l2", bucket=None),
+    local(beta=0.9, beta_l=0.9, server_learning_rate=1.0, bits=8, **_QSGD),
   ),
   "fedlomo": AlgorithmInfo(
     "fedlomo",
     "FedGLOMO, Alg. 4, 5",
     "v ← g(y) + v − g(y₋); x ← x − E[Q(Δ)]",
-    local(bits=8, norm="l2", bucket=None, first_gradient="full"),
+    local(bits=8, **_QSGD, first_gradient="full"),
   ),
   "fedglomo": AlgorithmInfo(
     "fedglomo",
     "FedGLOMO, Alg. 1, 2",
     "u ← βE[Q(Δ)] + (1−β)(u + E[Q(Δ − Δ̂)])",
-    local(beta=0.2, bits=4, norm="l2", bucket=None, first_gradient="full"),
+    local(beta=0.2, bits=4, **_QSGD, first_gradient="full"),
   ),
   # Asynchronous clients: each starts from the version it sees and arrives when it is done.
   "autofedavg": AlgorithmInfo(
