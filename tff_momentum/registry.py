@@ -25,7 +25,7 @@ from tff_momentum.algorithm_info import (
 __all__ = ["ALGORITHMS", "REFERENCE_LINES", "REQUIRED", "AlgorithmInfo", "Default", "info"]
 
 _STAGES = "stages_from(1000, 3, 1.0, 0.7, 0.9)"
-_QSGD: dict[str, Default] = {"norm": "l2", "bucket": None}  # of all quantised algorithms
+_QSGD: dict[str, object] = {"norm": "l2", "bucket": None}  # of all quantised algorithms
 ALGORITHMS: dict[str, AlgorithmInfo] = {
   # The server's step alone: clients download x and upload Δ, or a gradient.
   "fedsgd": AlgorithmInfo(
