@@ -29,12 +29,11 @@ from tff_momentum.trees import Tree
 
 def normalised_uploads(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
   """Uploads are divided by K and stale, so the server's rate is 0.7 K times that of the synchronous form."""
-  rate = 0.7 * sgd.steps
+  rate, rule = 0.7 * sgd.steps, averaged_updates if "beta" in hyperparameters else plain
   if "stages" in hyperparameters:
     return {**plain(sgd, {}), "stages": default_stages(rate)}
-  if "beta" in hyperparameters:
-    rate *= float(averaged_updates(sgd, hyperparameters)["server_learning_rate"])
-  return {**plain(sgd, {}), "server_learning_rate": rate}
+  found = {"server_learning_rate": 1.0, **rule(sgd, hyperparameters)}
+  return {**found, "server_learning_rate": rate * float(found["server_learning_rate"])}
 
 
 @named
@@ -52,8 +51,7 @@ def autofedgm(
 
   Args:
     client_learning_rate: η_l > 0 of the round in which a client starts, a number or a schedule. Required.
-    server_learning_rate: η > 0, a number or a schedule; about K times FedGM's, because uploads are divided by
-      K. Default 1.
+    server_learning_rate: η > 0, a number or a schedule; about K times FedGM's; default 1.
     beta: β in [0, 1); default 0.9.
     nu: ν, as in `fedgm`; default 0.9.
     max_staleness: τ ≥ 1, the number of rounds that a client may arrive after its start; default 10.
@@ -125,8 +123,7 @@ def autofedavg(
 
   Args:
     client_learning_rate: η_l > 0 of the round in which a client starts, a number or a schedule. Required.
-    server_learning_rate: η > 0, a number or a schedule; about K times FedAvg's, because uploads are divided
-      by K. Default 1.
+    server_learning_rate: η > 0, a number or a schedule; about K times FedAvg's; default 1.
     max_staleness: τ ≥ 1, the number of rounds that a client may arrive after its start; default 10.
     client_weighting: the weights of E[·], "uniform" (default) or "num_examples".
 
