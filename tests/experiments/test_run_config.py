@@ -94,7 +94,7 @@ def test_rates_that_are_not_given_follow_from_the_tasks_rate():
   assert found.hyperparameters["client_learning_rate"] == 0.2
   assert not found.derived.values
   found = config("--algo=autofedavg", "--client_steps_per_round=7")
-  assert found.hyperparameters["server_learning_rate"] == 7
+  assert found.hyperparameters["server_learning_rate"] == 4.9  # 0.7 · 7
 
 
 def test_a_measured_rate_replaces_the_rule_unless_hyperparameters_are_given():
@@ -107,11 +107,12 @@ def test_a_measured_rate_replaces_the_rule_unless_hyperparameters_are_given():
 
 
 def test_local_steps_are_counted_in_batches_of_a_sample_of_clients():
-  steps = config("--algo=autofedavg").hyperparameters["server_learning_rate"]
+  rate = config("--algo=autofedavg").hyperparameters["server_learning_rate"]
   task = digits.load(seed=1, num_clients=12)
   batch_size, epochs = task.defaults.client_batch_size, task.defaults.client_epochs_per_round
   data = [task.dataset(client, np.zeros(2, np.int32), batch_size) for client in task.clients]
-  assert steps == pytest.approx(epochs * np.mean([int(d.cardinality()) for d in data]), rel=0.01)
+  expected = 0.7 * epochs * np.mean([int(d.cardinality()) for d in data])
+  assert rate == pytest.approx(expected, rel=0.01)
 
 
 def test_asynchronous_clients_pause_so_that_two_cohorts_train_at_a_time():
