@@ -4,7 +4,7 @@
     >>> dp = parse("dp(noise_multiplier=1.0, clip=0.5, delta=1e-5)")
     >>> spent = PrivacySpent(dp, num_clients=1000, clients_per_round=10)
     >>> round(spent.epsilon(100), 2)
-    1.19
+    1.21
 
 A release is one noised sum of uploads; an algorithm with two exchanges has two in a round. The accounting is
 for one client (all its data) as the unit of privacy, by Rényi differential privacy.
