@@ -35,7 +35,7 @@ def test_rules_give_hyperparameters_that_the_builder_has_and_say_why(algo):
   [
     ("fedavg", {}, {"client_learning_rate": 0.3}),
     ("fedavg_lm", {}, {"client_learning_rate": 0.133}),  # 0.3 / mean(1, 1.9, 2.71, 3.439)
-    ("fedavg_glm", {}, {"client_learning_rate": 0.0663}),  # half of fedavg_lm's
+    ("fedavg_glm", {}, {"client_learning_rate": 0.0442}),  # a third of fedavg_lm's
     ("fedpaq_lm", {"beta_l": "step(0.5, every=10)"}, {"client_learning_rate": 0.196}),
     ("mime", {"optimizer": "sgd"}, {"client_learning_rate": 0.3}),
     ("mimelite", {"optimizer": "sgdm(0.5)"}, {"client_learning_rate": 0.15}),

@@ -32,9 +32,9 @@ def local_momentum_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> R
 
 
 def two_momenta_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
-  """The momentum of the clients and that of the server multiply, so the rate is half of FedAvg-lm's."""
+  """The momentum of the clients and that of the server multiply, so the rate is a third of FedAvg-lm's."""
   return {
-    name: float(rate) / 2 for name, rate in local_momentum_rates(sgd, hyperparameters).items()
+    name: float(rate) / 3 for name, rate in local_momentum_rates(sgd, hyperparameters).items()
   }
 
 
