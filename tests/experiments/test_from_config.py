@@ -68,7 +68,7 @@ OTHER = {"client_weighting": {"uniform": "num_examples", "num_examples": "unifor
          "first_gradient": {"full": "batch"}, "first_round": {"none": "shared", "initial": "none"},
          "optimizer": {"sgd": "adam(0.8, 0.7)", "sgdm(0.9)": "rmsprop(0.5)",
                        "sgdm(0.9, dampened=True)": "adam(0.8, 0.7)"},
-         "option": {"II": "I"},
+         "option": {"II": "I"}, "norm": {"l2": "max"}, "bucket": {None: 64},
          "stages": {"stages_from(1000, 3, 1.0, 0.7, 0.9)": "stages_from(500, 2, 0.5, 0.6, 0.8)"},
          "tau_scaling": {"elapsed": "participation"}}  # fmt: skip
 
