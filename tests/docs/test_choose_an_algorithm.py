@@ -67,6 +67,8 @@ def _flags():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_is_valid(command):
   """As far as can be told without training; the slow test below trains."""
+  for name in flags.FLAGS:  # those of earlier tests in this process
+    flags.FLAGS[name].unparse()
   run_flags.parse(shlex.split(command)[1:])
   request = run_request.from_flags(flags.FLAGS)
   build.check_values(request.algo, request.hyperparameters)
