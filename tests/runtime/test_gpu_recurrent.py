@@ -104,6 +104,7 @@ def test_layers_that_keras_would_not_run_with_cudnn_stay_as_they_are(layer):
 
 
 def test_graphs_for_cpus_are_the_same_as_without_the_variant(monkeypatch):
+  monkeypatch.setattr(hot_functions, "_traces_variants", False)  # another test may have set it
   plain = ops_of(client_functions(process_of(lstm())))
   monkeypatch.setattr(hot_functions, "_traces_variants", True)
   ops = ops_of(client_functions(process_of(lstm())))

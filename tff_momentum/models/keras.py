@@ -22,6 +22,7 @@ from tensorflow.python.ops import control_flow_ops
 from tff_momentum import garbage, hot_functions
 from tff_momentum.models import cudnn_layers, fast_layers, keras_metrics
 from tff_momentum.models import model as gradients
+from tff_momentum.models.fast_losses import mean_loss
 from tff_momentum.models.keras_metrics import Metric as Metric
 from tff_momentum.models.model import Model, Tally
 
@@ -178,7 +179,7 @@ class _Graph:
       with cudnn_layers.cudnn_layers(model) if cudnn else contextlib.nullcontext():
         outputs = model(x, training=training)
       predictions, activations = outputs if penultimate is not None else (outputs, None)
-      value = tf.convert_to_tensor(loss(y, predictions))
+      value = tf.convert_to_tensor(mean_loss(loss, y, predictions))
       value.shape.assert_has_rank(0)
       examples = tf.cast(tf.shape(tf.nest.flatten(predictions)[0])[0], tf.float32)
       sums = collections.OrderedDict(

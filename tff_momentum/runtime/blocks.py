@@ -14,8 +14,8 @@ from collections.abc import Sequence
 MAX_BLOCKS = 64
 # More clients in a chunk would not reduce the cost of a call any further.
 _MAX_CLIENTS_IN_CHUNK = 256
-# A call takes about 0.3 ms for itself, so a chunk should take longer than that.
-_MIN_CHUNK_SECONDS = 0.004
+# A call takes up to 0.7 ms for itself, so a chunk should take longer than that.
+_MIN_CHUNK_SECONDS = 0.007
 
 
 def cut(num_clients: int) -> list[range]:

@@ -26,21 +26,30 @@ from tff_momentum.runtime.plan import (
   unique,
 )
 
-# The number of partial aggregates that one call of the merging function adds, one after the other.
-MERGED_PER_CALL = 8
+# The number of partial aggregates that one call of the merging function adds, one after the other. The first
+# of 64 blocks is the initial total; seven calls add the other 63.
+MERGED_PER_CALL = 9
 _INDEX = tf.TensorSpec([], tf.int32)
 _LIST = tf.TensorSpec([], tf.variant)
 
 
 class Merge:
-  """Merges partial aggregates; `functions[k]` merges k of them into a total, in order."""
+  """Merges partial aggregates; `traced[k]` merges k of them into a total, in order.
+
+  The functions are traced when they are first asked for, after the clients' functions.
+  """
 
   def __init__(self, level: int, aggregates: Sequence[Aggregate]):
+    self._level = level
     self.aggregates = list(aggregates)
     self.captured = unique(node for a in aggregates for node in a.merge_captured)
-    self.functions = {k: self._trace(level, k) for k in (1, MERGED_PER_CALL)}
 
-  def _trace(self, level: int, count: int) -> functions.FlatFunction:
+  @functools.cached_property
+  def traced(self) -> dict[int, functions.FlatFunction]:
+    """The traced functions, by the number of partial aggregates that they add."""
+    return {k: self._trace(k) for k in (1, MERGED_PER_CALL)}
+
+  def _trace(self, count: int) -> functions.FlatFunction:
     state_specs = specs_of(self.aggregates)
 
     def run(inputs: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -56,7 +65,7 @@ class Merge:
       return types.flatten(tuple(states.values()))
 
     specs = specs_of(self.captured) + state_specs * (1 + count)
-    return functions.FlatFunction(f"merge_{level}_{count}", run, specs)
+    return functions.FlatFunction(f"merge_{self._level}_{count}", run, specs)
 
 
 class ClientPass:

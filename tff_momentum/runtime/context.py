@@ -14,6 +14,7 @@ from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
 from tff_momentum import garbage, hot_functions
 from tff_momentum.runtime import blocks, compat, compiler, stages, types, values
+from tff_momentum.runtime.chunks import ChunkFunction
 from tff_momentum.runtime.client_pass import MERGED_PER_CALL, ClientPass, Merge
 from tff_momentum.runtime.devices import HOST
 from tff_momentum.runtime.executors import ClientExecutor, PassWork
@@ -42,12 +43,18 @@ class Program:
     self._traced: set[tuple[RewriteOptions, bool]] = set()
 
   @garbage.paused()
-  def levels(self, options: RewriteOptions, looped: bool) -> list[stages.Level]:
+  def levels(
+    self,
+    options: RewriteOptions,
+    looped: bool,
+    prepare: Callable[[ChunkFunction, RewriteOptions], None] = lambda function, options: None,
+  ) -> list[stages.Level]:
     """Returns the traced stages, with graphs rewritten according to `options`.
 
     Args:
       options: How graphs are rewritten.
       looped: Which form of the clients' functions to trace (see `client_pass`).
+      prepare: Is called with each of the clients' functions as soon as it is traced.
 
     Raises:
       NeedsIterators: The computation does not support `ClientBatches`.
@@ -62,7 +69,10 @@ class Program:
           self._levels[options] = stages.build_levels(self.plan)
         for level in self._levels[options]:
           if level.clients:
-            level.clients.function(looped)
+            prepare(level.clients.function(looped), options)
+        for level in self._levels[options]:
+          if level.clients and level.clients.merge:
+            _ = level.clients.merge.traced
         self._traced.add((options, looped))
       if self.plan.parameter_type is not None and types.has_sequence(self.plan.parameter_type):
         how = "by iterators" if options.batches is None else "by index"
@@ -115,7 +125,7 @@ class InProcessContext(tff.framework.SyncContext):
     if intake.rule is not None and program.reads_by_index:
       try:
         options = dataclasses.replace(self._options, batches=intake.rule)
-        levels = program.levels(options, looped)
+        levels = program.levels(options, looped, self._prepare)
       except NeedsIterators as reason:
         logging.info("ClientBatches cannot be read by index: found %s.", reason)
         program.reads_by_index = False
@@ -123,7 +133,10 @@ class InProcessContext(tff.framework.SyncContext):
         intake.settle(by_index=True)
         return levels
     intake.settle(by_index=False)
-    return program.levels(self._options, looped)
+    return program.levels(self._options, looped, self._prepare)
+
+  def _prepare(self, function: ChunkFunction, options: RewriteOptions) -> None:
+    self._executor.prepare(function, options.batches)
 
 
 # Keyed by identity, because hashing a computation serialises it.
@@ -281,7 +294,7 @@ class _Total:
     partials = [self._waiting.pop(self._next + i) for i in range(count)]
     self._next += count
     inputs = [*self._captured, *self._total, *(leaf for leaves in partials for leaf in leaves)]
-    self._total = self._merge.functions[count](inputs, HOST)
+    self._total = self._merge.traced[count](inputs, HOST)
 
 
 def _take(leaves: Iterator[tf.Tensor], node: Node) -> list[tf.Tensor]:

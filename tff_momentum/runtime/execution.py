@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow_federated as tff
 
 from tff_momentum.runtime import devices as devices_lib
-from tff_momentum.runtime import gpu_decisions, gpu_machine, gpu_settings
+from tff_momentum.runtime import gpu_decisions, gpu_machine, gpu_settings, heap
 from tff_momentum.runtime.async_context import AsyncContext
 from tff_momentum.runtime.context import InProcessContext
 from tff_momentum.runtime.executors import ThreadExecutor
@@ -216,6 +216,7 @@ def create_inprocess_context(
   ...   int(tff.tensorflow.computation(lambda: 6 * 7)())
   42
   """
+  heap.keep_freed_memory()
   if threads is None:
     devices_lib.prefer_one_thread()
   else:

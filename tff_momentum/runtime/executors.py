@@ -14,7 +14,8 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from tff_momentum.runtime import errors
+from tff_momentum.runtime import errors, preparation
+from tff_momentum.runtime.batch_rule import BatchRule
 from tff_momentum.runtime.blocks import BlockSchedule
 from tff_momentum.runtime.chunks import BlockResult, ChunkFunction, run_blocks
 from tff_momentum.runtime.devices import HOST
@@ -61,6 +62,9 @@ class ClientExecutor(Protocol):
 
   takes_references: bool
 
+  def prepare(self, function: ChunkFunction, rule: BatchRule | None) -> None:
+    """May prepare a function that a pass will run soon; `rule` is that of batches read by index."""
+
   def run(self, work: PassWork) -> Iterator[tuple[int, BlockResult]]:
     """Yields the number and the result of every block, once, in any order.
 
@@ -99,6 +103,11 @@ class ThreadExecutor:
       slots * len(self.devices), thread_name_prefix="clients"
     )
     self._places = 1 if len(set(map(_kind, self.devices))) == 1 else len(self.devices)
+
+  def prepare(self, function: ChunkFunction, rule: BatchRule | None) -> None:
+    """See `ClientExecutor.prepare`; on one CPU, since other devices prepare functions for themselves."""
+    if self.devices == [HOST]:
+      preparation.prepare(function, rule, HOST)
 
   def run(self, work: PassWork) -> Iterator[tuple[int, BlockResult]]:
     """See `ClientExecutor.run`."""

@@ -31,6 +31,7 @@ class FlatFunction:
   Attributes:
     label: A name for logs and tests.
     used: The positions of the inputs that the function reads; only these are sent to the device.
+    specs: The specs of these inputs.
   """
 
   def __init__(
@@ -58,6 +59,8 @@ class FlatFunction:
       ]
       outputs = [tf.identity(tensor) for tensor in python_function(list(placeholders))]
     self.used = [i for i, tensor in enumerate(placeholders) if tensor.consumers()]
+    self.specs = [input_specs[i] for i in self.used]
+    self._preparation: tuple[threading.Event, threading.Thread] | None = None
     unused = {placeholders[i].op for i in set(range(len(placeholders))) - set(self.used)}
     graph.inputs = [placeholders[i] for i in self.used]
     graph.outputs = outputs
@@ -79,7 +82,15 @@ class FlatFunction:
 
   def call_used(self, inputs: list[tf.Tensor], device: str | None = None) -> list[tf.Tensor]:
     """Runs the function on `device` with only the inputs listed in `used`."""
+    preparation = self._preparation
+    if preparation is not None and preparation[1] is not threading.current_thread():
+      preparation[0].wait()
+      self._preparation = None
     return execute(self._name, inputs, self._num_outputs, device, self._folded)
+
+  def wait_before_calls(self, ended: threading.Event, thread: threading.Thread) -> None:
+    """Makes calls in other threads than `thread`, which prepares the function, wait until it has ended."""
+    self._preparation = (ended, thread)
 
   def definitions(self) -> tuple[str, int, list[bytes]]:
     """Returns what another process needs to `execute` it: name, number of outputs, serialised functions."""

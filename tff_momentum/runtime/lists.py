@@ -49,12 +49,14 @@ def unpack(
   """Returns the tensors of `count` clients, or blocks, from lists with these data types."""
   if not lists:
     return [[] for _ in range(count)]
-  with _lock:
-    function = _unpacker(tuple(dtypes))
   width = len(lists)
   items: list[list[tf.Tensor]] = []
-  for first in range(0, count, _clients_per_call(width)):
-    tensors = function([*lists, tf.constant(first)], HOST)
+  while len(items) < count:
+    # Powers of two, so that there are few functions to trace, and few tensors that nobody needs.
+    step = min(_clients_per_call(width), 1 << (count - len(items) - 1).bit_length())
+    with _lock:
+      function = _unpacker(tuple(dtypes), step)
+    tensors = function([*lists, tf.constant(len(items))], HOST)
     items += [tensors[i : i + width] for i in range(0, len(tensors), width)]
   return items[:count]
 
@@ -106,12 +108,12 @@ def _packer(dtypes: tuple[tf.DType, ...]) -> functions.FlatFunction:
 
 
 @functools.cache
-def _unpacker(dtypes: tuple[tf.DType, ...]) -> functions.FlatFunction:
+def _unpacker(dtypes: tuple[tf.DType, ...], count: int) -> functions.FlatFunction:
   def run(inputs: list[tf.Tensor]) -> list[tf.Tensor]:
     *lists, first = inputs
     with tf.device(CPU):
       last = tf.raw_ops.TensorListLength(input_handle=lists[0]) - 1
-      indices = [tf.minimum(first + i, last) for i in range(_clients_per_call(len(lists)))]
+      indices = [tf.minimum(first + i, last) for i in range(count)]
     return [
       get(items, index, tf.TensorSpec(None, dtype))
       for index in indices

@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.eager import context as eager_context
 
-from tff_momentum.runtime import chunks, compat, devices, errors, functions, gpu_settings
+from tff_momentum.runtime import chunks, compat, devices, errors, functions, gpu_settings, heap
 from tff_momentum.runtime.executors import to_device
 from tff_momentum.runtime.gpu_decisions import DeviceKind, Options
 from tff_momentum.runtime.ray import client_data, wire
@@ -73,6 +73,7 @@ class ClientActor:
     """Starts TensorFlow's devices; `as_gpu` lets a CPU take the place of a GPU, for tests."""
     _search_python_path_first()
     compat.stop_eager_tensor_leak()
+    heap.keep_freed_memory()
     devices.configure_threads(intra_op=1, inter_op=2)  # an actor takes one CPU
     self._device = devices.find_devices("auto")[0]
     on_gpu = "GPU" in self._device

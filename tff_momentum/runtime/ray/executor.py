@@ -15,6 +15,7 @@ import tensorflow_federated as tff
 from absl import logging
 
 from tff_momentum.runtime import errors
+from tff_momentum.runtime.batch_rule import BatchRule
 from tff_momentum.runtime.chunks import BlockResult, ChunkFunction
 from tff_momentum.runtime.client_batches import ClientBatches
 from tff_momentum.runtime.context import InProcessContext
@@ -47,6 +48,9 @@ class RayExecutor:
     self._functions: weakref.WeakKeyDictionary[ChunkFunction, tuple[str, ray.ObjectRef]] = (
       weakref.WeakKeyDictionary()
     )
+
+  def prepare(self, function: ChunkFunction, rule: BatchRule | None) -> None:
+    """Does nothing: actors prepare functions when they get them."""
 
   def run(self, work: PassWork) -> Iterator[tuple[int, BlockResult]]:
     """See `ClientExecutor.run`."""

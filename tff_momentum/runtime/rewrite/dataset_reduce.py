@@ -5,6 +5,7 @@ all of a small client's training, and it keeps the function's body on the CPU. A
 caller's graph: it is optimised once, and its body runs on the caller's device.
 
 The loop reads the elements of a data set from an iterator, and `ClientBatches` by index (see `batch_reader`).
+It carries only the values that some result needs (see `reduce_steps`).
 """
 
 import dataclasses
@@ -16,7 +17,15 @@ from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
 from tff_momentum.runtime.batch_rule import BatchRule
 from tff_momentum.runtime.rewrite import batch_reader, node_defs
 from tff_momentum.runtime.rewrite.function_defs import Functions
+from tff_momentum.runtime.rewrite.live_values import LiveValues
 from tff_momentum.runtime.rewrite.options import NeedsIterators
+from tff_momentum.runtime.rewrite.reduce_steps import (
+  Step,
+  argument_shape,
+  is_small_constant,
+  step_in_function,
+  whole_step,
+)
 
 _BOOL, _INT32 = tf.bool.as_datatype_enum, tf.int32.as_datatype_enum
 _VARIANT, _RESOURCE = tf.variant.as_datatype_enum, tf.resource.as_datatype_enum
@@ -73,9 +82,17 @@ def rewrite_reduces(
   bodies = [graph_def.node, *(function.node_def for function in library.values())]
   repeats = any(node.op == "RepeatDataset" for body in bodies for node in body)
   batches = None if rule is None else _Batches(rule, repeats, on_gpu)
-  _rewrite_nodes(graph_def.node, library, "", added, False, batches)
+  live = LiveValues(library)
+  steps = {
+    (name, node.name): step_in_function(node, function, library, live)
+    for name, function in library.items()
+    for node in function.node_def
+    if node.op == "ReduceDataset"
+  }
+  _rewrite_nodes(graph_def.node, library, {}, "", added, batches)
   for name, function in library.items():
-    replaced = _rewrite_nodes(function.node_def, library, name + "_", added, True, batches)
+    own = {node: step for (caller, node), step in steps.items() if caller == name}
+    replaced = _rewrite_nodes(function.node_def, library, own, name, added, batches)
     for key, source in function.ret.items():
       function.ret[key] = _rename_output(source, replaced)
   graph_def.library.function.extend(added.values())
@@ -84,21 +101,28 @@ def rewrite_reduces(
 def _rewrite_nodes(
   nodes: MutableSequence[node_def_pb2.NodeDef],
   library: Mapping[str, function_pb2.FunctionDef],
-  prefix: str,
+  steps: Mapping[str, Step],
+  caller: str,
   added: dict[str, function_pb2.FunctionDef],
-  in_function: bool,
   batches: _Batches | None,
-) -> set[str]:
-  """Rewrites the nodes of a graph or function body; returns the names of the replaced nodes."""
-  replaced = set()
+) -> dict[str, list[int] | None]:
+  """Rewrites the nodes of a graph, or of the function `caller`.
+
+  Returns:
+    The names of the replaced nodes. For a reduction, the old numbers of the outputs that are left, in order.
+  """
+  replaced: dict[str, list[int] | None] = {}
+  prefix, in_function = (f"{caller}_" if caller else ""), bool(caller)
+  if batches:
+    _count_by_index(nodes)
   for node in list(nodes):
     if node.op == "ReduceDataset":
-      step = library[node.attr["f"].func.name]
+      step = steps.get(node.name) or whole_step(node, library)
       nodes.extend(_replace(node, step, prefix, added, in_function, batches))
-      replaced.add(node.name)
+      replaced[node.name] = step.states
     elif batches and node.op in batch_reader.REPLACEMENTS:
       _add_call(node, batch_reader.replacement(node.op, batches.rule), added)
-      replaced.add(node.name)
+      replaced[node.name] = None
     elif batches and ("Dataset" in node.op or "Iterator" in node.op):
       raise NeedsIterators(node.op)
   if in_function and replaced:
@@ -106,6 +130,35 @@ def _rewrite_nodes(
       for i, source in enumerate(node.input):
         node.input[i] = _rename_output(source, replaced)
   return replaced
+
+
+def _count_by_index(nodes: MutableSequence[node_def_pb2.NodeDef]) -> None:
+  """Removes the branches that count a client's batches if their number is unknown: by index it is known."""
+  named = {node.name: node for node in nodes}
+
+  def maker(tensor: str) -> node_def_pb2.NodeDef | None:
+    return named.get(tensor.split(":")[0])
+
+  for node in nodes:
+    if node.op not in ("If", "StatelessIf"):
+      continue
+    test = maker(node.input[0])
+    if test is None or test.op != "GreaterEqual":
+      continue
+    number, limit = map(maker, test.input[:2])
+    if number is not None and number.op == "DatasetCardinality" and _is_zero(limit):
+      attributes = {
+        "Tin": node.attr["Tin"],
+        "Tout": node.attr["Tout"],
+        "f": node.attr["then_branch"],
+      }
+      node.CopyFrom(node_defs.node_def("PartitionedCall", node.name, node.input[1:], attributes))
+
+
+def _is_zero(node: node_def_pb2.NodeDef | None) -> bool:
+  return (
+    node is not None and is_small_constant(node) and not tf.make_ndarray(node.attr["value"].tensor)
+  )
 
 
 def _add_call(
@@ -118,31 +171,37 @@ def _add_call(
   node.CopyFrom(node_defs.call(node.name, called[0].signature, node.input))
 
 
-def _rename_output(source: str, replaced: set[str]) -> str:
+def _rename_output(source: str, replaced: Mapping[str, list[int] | None]) -> str:
   """Renames an output for a function body, where output names depend on the op."""
   node, _, rest = source.partition(":")
-  return f"{node}:output:{rest.split(':')[1]}" if node in replaced and rest else source
+  if node not in replaced or not rest:
+    return source
+  old, left = int(rest.split(":")[1]), replaced[node]
+  return f"{node}:output:{old if left is None else left.index(old)}"
 
 
 def _replace(
   reduce: node_def_pb2.NodeDef,
-  step: function_pb2.FunctionDef,
+  step: Step,
   prefix: str,
   added: dict[str, function_pb2.FunctionDef],
   in_function: bool,
   batches: _Batches | None,
 ) -> list[node_def_pb2.NodeDef]:
   """Turns `reduce` into a `While` node; returns the nodes to add before it."""
-  state_types = list(reduce.attr["Tstate"].list.type)
-  captured_types = list(reduce.attr["Targuments"].list.type)
-  arguments = range(len(state_types), len(step.signature.input_arg) - len(captured_types))
+  arguments = step.definition.signature.input_arg
+  state_types = [arguments[i].type for i in step.states]
+  captured_types = [arguments[i].type for i in step.captured]
   elements = {
-    "output_types": node_defs.type_list([step.signature.input_arg[i].type for i in arguments]),
-    "output_shapes": node_defs.shape_list([_argument_shape(step, i) for i in arguments]),
+    "output_types": node_defs.type_list([arguments[i].type for i in step.elements]),
+    "output_shapes": node_defs.shape_list(
+      [argument_shape(step.definition, i) for i in step.elements]
+    ),
   }
   data = [name for name in reduce.input if not name.startswith("^")]
   control = [name for name in reduce.input if name.startswith("^")]
-  state, captured = data[1 : 1 + len(state_types)], data[1 + len(state_types) :]
+  state = [data[1 + i] for i in step.states]
+  captured = [data[1 + i - len(step.elements)] for i in step.captured]
   if batches:
     source = _by_index(
       reduce.name, data[0], control, elements, len(state_types), in_function, added, batches
@@ -158,14 +217,14 @@ def _replace(
         of_type = {"T": attr_value_pb2.AttrValue(type=dtype)}
         source.before.append(node_defs.node_def("Snapshot", copy, [captured[i]], of_type))
         captured[i] = _output(copy, "output", in_function)
-  name = (prefix + reduce.name).replace("/", "_") + "_" + step.signature.name
+  name = (prefix + reduce.name).replace("/", "_") + "_" + step.definition.signature.name
   loop_types = [*state_types, *source.types, *captured_types]
   for made in (
     _condition(name + "_condition", loop_types, source),
-    _body(name + "_body", step, loop_types, len(state_types), len(arguments), source),
+    _body(name + "_body", step, loop_types, source),
   ):
     added[made.signature.name] = made
-  unknown = tf.TensorShape(None).as_proto()
+  unknown, shapes = tf.TensorShape(None).as_proto(), reduce.attr["output_shapes"].list.shape
   others = [unknown] * (len(source.types) + len(captured_types))
   loop = node_defs.node_def(
     "While",
@@ -175,7 +234,7 @@ def _replace(
       "T": node_defs.type_list(loop_types),
       "cond": node_defs.function_value(name + "_condition"),
       "body": node_defs.function_value(name + "_body"),
-      "output_shapes": node_defs.shape_list([*reduce.attr["output_shapes"].list.shape, *others]),
+      "output_shapes": node_defs.shape_list([*map(shapes.__getitem__, step.states), *others]),
       # Steps run one after the other, because a step may update variables that the next one reads.
       "parallel_iterations": attr_value_pb2.AttrValue(i=1),
       "_lower_using_switch_merge": attr_value_pb2.AttrValue(b=True),
@@ -266,29 +325,25 @@ def _condition(name: str, loop_types: list[int], source: _Source) -> function_pb
 
 
 def _body(
-  name: str,
-  step: function_pb2.FunctionDef,
-  loop_types: list[int],
-  num_states: int,
-  num_elements: int,
-  source: _Source,
+  name: str, step: Step, loop_types: list[int], source: _Source
 ) -> function_pb2.FunctionDef:
   function = function_pb2.FunctionDef(signature=_signature(name, loop_types))
   variables = [f"v{i}" for i in range(len(loop_types))]
-  captured = variables[num_states + len(source.types) :]
-  arguments = [
-    *variables[:num_states],
-    *(f"element:{source.element}:{i}" for i in range(num_elements)),
-    *captured,
-  ]
+  captured = variables[len(step.states) + len(source.types) :]
+  given = dict(zip(step.states, variables, strict=False))
+  given |= {i: f"element:{source.element}:{place}" for place, i in enumerate(step.elements)}
+  given |= dict(zip(step.captured, captured, strict=True))
+  given |= {i: f"{node.name}:output:0" for i, node in step.constants.items()}
+  signature = step.definition.signature
   call = {
-    "Tin": node_defs.type_list([argument.type for argument in step.signature.input_arg]),
-    "Tout": node_defs.type_list(loop_types[:num_states]),
-    "f": node_defs.function_value(step.signature.name),
+    "Tin": node_defs.type_list([argument.type for argument in signature.input_arg]),
+    "Tout": node_defs.type_list([argument.type for argument in signature.output_arg]),
+    "f": node_defs.function_value(signature.name),
   }
-  function.node_def.extend(source.body)
+  function.node_def.extend([*source.body, *step.constants.values()])
+  arguments = [given[i] for i in range(len(given))]
   function.node_def.append(node_defs.node_def("StatefulPartitionedCall", "step", arguments, call))
-  results = [*(f"step:output:{i}" for i in range(num_states)), *source.next_values, *captured]
+  results = [*(f"step:output:{i}" for i in step.states), *source.next_values, *captured]
   for i, (loop_type, result) in enumerate(zip(loop_types, results, strict=True)):
     function.signature.output_arg.add(name=f"r{i}", type=loop_type)
     function.ret[f"r{i}"] = result
@@ -303,11 +358,6 @@ def _signature(name: str, loop_types: list[int]) -> op_def_pb2.OpDef:
   for i, loop_type in enumerate(loop_types):
     signature.input_arg.add(name=f"v{i}", type=loop_type)
   return signature
-
-
-def _argument_shape(function: function_pb2.FunctionDef, index: int):
-  shapes = function.arg_attr[index].attr["_output_shapes"].list.shape
-  return shapes[0] if shapes else tf.TensorShape(None).as_proto()
 
 
 def _output(node: str, argument: str, in_function: bool) -> str:

@@ -7,6 +7,7 @@ from tensorflow.core.framework import (
   attr_value_pb2,
   node_def_pb2,
   op_def_pb2,
+  tensor_pb2,
   tensor_shape_pb2,
 )
 
@@ -23,7 +24,15 @@ def call(name: str, signature: op_def_pb2.OpDef, inputs: Iterable[str]) -> node_
 
 def constant(name: str, value: int, dtype: tf.DType) -> node_def_pb2.NodeDef:
   """Returns a node that is an integer constant."""
-  tensor = tf.make_tensor_proto(value, dtype)
+  return _constant(name, tf.make_tensor_proto(value, dtype), dtype)
+
+
+def zeros(name: str, shape: tf.TensorShape, dtype: tf.DType) -> node_def_pb2.NodeDef:
+  """Returns a node that is a constant of zeros."""
+  return _constant(name, tf.make_tensor_proto(0, dtype, shape), dtype)
+
+
+def _constant(name: str, tensor: tensor_pb2.TensorProto, dtype: tf.DType) -> node_def_pb2.NodeDef:
   attributes = {
     "dtype": attr_value_pb2.AttrValue(type=dtype.as_datatype_enum),
     "value": attr_value_pb2.AttrValue(tensor=tensor),

@@ -44,14 +44,6 @@ PASSES = (
       graph.graph_def, _suffix(graph, options)
     ),
   ),
-  # `Dataset.reduce` becomes a while loop, because TensorFlow's reduce kernel costs more than a small
-  # client's training. The loop reads `ClientBatches` by index and data sets by an iterator.
-  Pass(
-    "dataset_reduce",
-    lambda graph, options: dataset_reduce.rewrite_reduces(
-      graph.graph_def, options.batches, on_gpu=options.device == "GPU"
-    ),
-  ),
   # XLA compiles the hot functions that `xla_choice` picks: on CPUs, recurrent models yes, convolutions no.
   Pass(
     "xla_calls",
@@ -66,6 +58,15 @@ PASSES = (
   Pass(
     "max_pool_gradients",
     lambda graph, options: max_pool_gradients.compile_gradients(graph.graph_def, options),
+  ),
+  # `Dataset.reduce` becomes a while loop, because TensorFlow's reduce kernel costs more than a small
+  # client's training. The loop reads `ClientBatches` by index and data sets by an iterator. What it carries
+  # depends on what XLA compiles.
+  Pass(
+    "dataset_reduce",
+    lambda graph, options: dataset_reduce.rewrite_reduces(
+      graph.graph_def, options.batches, on_gpu=options.device == "GPU"
+    ),
   ),
 )
 
