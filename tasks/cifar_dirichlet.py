@@ -14,7 +14,9 @@ from tasks.task import Defaults, Task
 from tff_momentum import validation
 
 _IMAGES = {"cifar10_dirichlet": CIFAR10, "cifar100_dirichlet": CIFAR100}
-_LEARNING_RATES = {"lenet": 0.01, "resnet20": 0.1, "vgg11": 0.01}  # GHBM's, by model
+# Rates of plain local SGD. GHBM trains LeNet centrally at 0.01 with momentum 0.9, which multiplies a constant
+# gradient by ten; its grid for clients is 0.1, 0.05 and 0.01 (Table 6).
+_LEARNING_RATES = {"lenet": 0.05, "resnet20": 0.1, "vgg11": 0.01}
 
 
 def load(

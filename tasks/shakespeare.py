@@ -177,6 +177,7 @@ def _sequence_model(seed: int) -> Model:
     batch_spec=(spec, spec),
     metrics=collections.OrderedDict(accuracy=text.token_accuracy(())),
     seed=seed,
+    penultimate=PENULTIMATE,
   )
 
 

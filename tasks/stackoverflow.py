@@ -9,6 +9,7 @@ from tasks.data import folders
 from tasks.data.sources import DATA, Raw, task_from_source
 from tasks.data.stackoverflow_files import real_posts, synthetic_posts
 from tasks.models import text
+from tasks.models.images import PENULTIMATE
 from tasks.task import Defaults, Task
 from tff_momentum import validation
 from tff_momentum.models.keras import from_keras
@@ -82,6 +83,7 @@ def load(
       accuracy=text.token_accuracy((unknown, end)), accuracy_all_tokens=text.token_accuracy(())
     ),
     seed=seed,
+    penultimate=PENULTIMATE,
   )
   defaults = Defaults(
     total_rounds=1500, clients_per_round=50, client_batch_size=16, client_learning_rate=10**-0.5

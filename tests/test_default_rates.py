@@ -48,6 +48,12 @@ def test_rules_give_hyperparameters_that_the_builder_has_and_say_why(algo):
     ("fedsgd", {"optimizer": "sgdm(0.9)"}, {"server_learning_rate": 0.03}),
     ("fedsgd", {"optimizer": "mvr(0.1)"}, {"server_learning_rate": 0.3}),
     ("fedadagrad", {}, {"client_learning_rate": 0.3, "server_learning_rate": 0.03}),
+    ("fedrmsprop", {}, {"client_learning_rate": 0.3, "server_learning_rate": 0.01}),
+    (
+      "fedrmsprop",
+      {"beta2": 0.9999},
+      {"client_learning_rate": 0.3, "server_learning_rate": 0.0012},
+    ),
     ("fednova", {}, {"client_learning_rate": 0.133}),
     ("fedlion", {}, {"client_learning_rate": 0.003}),
     ("fedmuon", {}, {"client_learning_rate": 0.03}),
@@ -84,7 +90,7 @@ def test_a_rule_follows_the_hyperparameters(algo, given, expected):
     ("fedcm", 1.2, 0.075),
     ("scaffold_m", 1.2, 0.075),
     ("mime_mvr", 0.19, 0.0119),
-    ("mfl", 0.3, 0.3),  # its momentum moves with every local step
+    ("mfl", 0.725, 0.725),  # its momentum moves with every local step, and starts at zero
   ],
 )
 def test_momentum_that_is_fixed_for_a_round_gets_a_rate_that_falls_with_the_local_steps(
@@ -116,13 +122,43 @@ def test_runs_that_diverged_or_are_missing_have_no_number(tmp_path):
     lines = ["round,eval/accuracy", *(f"{t},{accuracy}" for t in range(1, rounds + 1))]
     (folder / "metrics.csv").write_text("\n".join(lines))
     (folder / "summary.json").write_text("{}")
-  found = trials.progress("digits", ["fedavg", "fedprox", "fedmax", "fedsgd"], str(tmp_path))
-  assert trials.markdown({"digits": found}).splitlines()[2:] == [
+  algos = ["fedavg", "fedprox", "fedmax", "fedsgd"]
+  found = trials.progress("digits", algos, str(tmp_path))
+  cells = {"digits": {"fedavg": "1.00", "fedprox": "0.50", "fedmax": "diverged"}}
+  assert {"digits": trials.cells(found)} == cells
+  table = trials.markdown(cells, algos)
+  assert table.splitlines()[2:] == [
     "| `fedavg` | 1.00 |",
     "| `fedprox` | 0.50 |",
     "| `fedmax` | diverged |",
     "| `fedsgd` (4 × the rounds) | – |",
   ]
+  assert trials.read_table(table) == cells
+
+
+def test_new_cells_replace_those_of_the_page_and_others_stay(tmp_path, monkeypatch):
+  page = tmp_path / "page.md"
+  before = trials.markdown({"digits": {"fedavg": "1.00", "fedsgd": "0.90"}}, list(ALGORITHMS))
+  page.write_text(f"Before.\n{trials.BEGIN}\n{before}\n{trials.END}\nAfter.\n")
+  monkeypatch.setattr(trials, "PAGE", page)
+  trials.write({"digits": {"fedsgd": 0.95, "scaffold": None}, "shakespeare": {"scaffold": 1.1}})
+  text = page.read_text()
+  assert text.startswith("Before.\n")
+  assert text.endswith("\nAfter.\n")
+  assert trials.read_table(text) == {
+    "digits": {"fedavg": "1.00", "fedsgd": "0.95"}, "shakespeare": {"scaffold": "1.10"},
+  }  # fmt: skip
+
+
+def test_the_table_in_the_docs_is_complete_and_every_default_learns():
+  table = trials.read_table(
+    trials.PAGE.read_text().partition(trials.BEGIN)[2].partition(trials.END)[0]
+  )
+  assert set(table) == set(trials.TRIALS)
+  for task, cells in table.items():
+    assert set(cells) == set(ALGORITHMS), task
+    slow = {algo: cell for algo, cell in cells.items() if not float(cell) >= trials.AT_LEAST}
+    assert not slow, task
 
 
 def test_defaults_that_follow_a_rule_of_their_own_learn_on_digits(tmp_path):

@@ -16,6 +16,7 @@ VALUES = {
   "cosine(1.0, rounds=4, final=0.2)": [
     0.2 + 0.8 * (1 + math.cos(math.pi * min(t, 4) / 4)) / 2 for t in range(6)
   ],
+  "polynomial(0.9, power=2, rounds=3)": [0.9 / (1 + t / 3) ** 2 for t in range(6)],
 }
 
 
@@ -64,6 +65,8 @@ def test_a_stage_begins_in_its_own_round(t):
     ("step(0.1, every=0)", {}, "at least 1"),
     ("step(0.1, every=3, factor=2)", {}, "factor must be"),
     ("exponential(0.1, decay=0)", {}, "decay must be"),
+    ("polynomial(0.1, power=0)", {}, "power must be"),
+    ("polynomial(0.1, rounds=0)", {}, "rounds must be"),
     ("cosine(0.1, rounds=2.5)", {}, "rounds must be a whole number"),
     ("multistage([2], [0.1, 0.2])", {}, "as many lengths as values"),
     ("multistage([], [])", {}, "at least one"),

@@ -35,6 +35,14 @@ def doi(number: str) -> str:
 
 
 OPTIMIZATION: dict[str, Paper] = {
+  "Zaccone et al. 2025": Paper(
+    "Riccardo Zaccone, Sai Praneeth Karimireddy, Carlo Masone",
+    "On the Limits of Momentum in Decentralized and Federated Optimization",
+    "arXiv",
+    2025,
+    arxiv("2511.20168"),
+    "Momentum under cyclic participation; the claim `cyclic`.",
+  ),
   "QHM": Paper(
     "Jerry Ma, Denis Yarats",
     "Quasi-hyperbolic momentum and Adam for deep learning",

@@ -31,7 +31,9 @@ class LocalSgd(NamedTuple):
   steps: float
 
 
-Rates: TypeAlias = dict[str, float | str]  # a text is a schedule or a list of stages
+# Learning rates by name, and other hyperparameters that must follow the task. A text is a schedule, a list of
+# stages or a choice.
+Rates: TypeAlias = dict[str, float | str]
 Rule: TypeAlias = Callable[[LocalSgd, Mapping[str, Any]], Rates]
 # An empirical constant: docs/default_rates.md has what it gives on digits with K = 1 and 16.
 FROZEN_STEPS = 4.0
@@ -65,6 +67,20 @@ def frozen_momentum_rate(sgd: LocalSgd, *, fresh: float, gain: float) -> float:
   if fresh >= gain:
     return sgd.learning_rate / gain
   return sgd.learning_rate * min(1 / fresh, FROZEN_STEPS / (max(1.0, sgd.steps) * gain))
+
+
+def start_up_rate(beta: float, nu: float = 1.0) -> float:
+  """The factor by which momentum that is a mean, m ← βm + (1−β)g, must be larger because it starts at zero.
+
+  After t steps along a constant g, m = (1 − β^t)g. At this rate, the first 1/(1−β) steps along (1−ν)g + νm
+  move the model as far as as many steps along g.
+
+  >>> round(start_up_rate(0.9), 2), round(start_up_rate(0.9, nu=0.9), 2), start_up_rate(0.9, nu=0.0)
+  (2.42, 2.12, 1.0)
+  """
+  steps = round(1 / (1 - beta))
+  mean = sum(beta**t for t in range(1, steps + 1)) / steps
+  return 1 / (1 - min(max(nu, 0.0), 1.0) * mean)
 
 
 def derives_rates(rule: Rule) -> Callable[[B], B]:
@@ -104,5 +120,5 @@ def default_rates(
   """
   rates = rule_of(builder)(sgd, hyperparameters)
   return {
-    name: rate if isinstance(rate, str) else float(f"{rate:.3g}") for name, rate in rates.items()
+    name: float(f"{rate:.3g}") if isinstance(rate, float) else rate for name, rate in rates.items()
   }

@@ -30,7 +30,7 @@ from tff_momentum.adaptive_steps import (
   orthogonalised,
   vectors,
 )
-from tff_momentum.default_rates import LocalSgd, Rates, frozen_momentum_rate
+from tff_momentum.default_rates import LocalSgd, Rates, frozen_momentum_rate, start_up_rate
 from tff_momentum.trees import Tree
 
 
@@ -91,9 +91,10 @@ SIGN_STEP, ORTHOGONAL_STEP = 100.0, 10.0
 
 
 def moving_statistics_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
-  """Undampened momentum multiplies a constant gradient by 1/(1 − β), so the rate is (1 − β) times SGD's."""
-  gain = optimizer(hyperparameters["optimizer"]).gain
-  return {"client_learning_rate": sgd.learning_rate / gain}
+  """The rate makes up for the gain of the optimizer and for momentum that starts at zero."""
+  base = optimizer(hyperparameters["optimizer"])
+  rate = sgd.learning_rate / base.gain * start_up_rate(1.0 - base.fresh / base.gain)
+  return {"client_learning_rate": rate}
 
 
 def fixed_statistics_rates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:

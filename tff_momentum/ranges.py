@@ -16,7 +16,7 @@ from typing import Literal
 from tff_momentum import call_syntax, validation
 from tff_momentum.registry import ALGORITHMS, REFERENCE_LINES
 
-SCHEDULES = ("constant", "step", "multistage", "exponential", "cosine")
+SCHEDULES = ("constant", "step", "multistage", "exponential", "cosine", "polynomial")
 INVERTIBLE = ("sgd", "sgdm", "rmsprop", "adagrad", "adam")  # FedGBO recovers gradients from steps
 OPTIMIZERS = (*INVERTIBLE, "adamw", "lion", "muon")
 

@@ -116,12 +116,31 @@ def cosine(value: float, *, rounds: int, final: float = 0.0) -> Schedule:
   )
 
 
+def polynomial(value: float, *, power: float = 1.0, rounds: float = 1.0) -> Schedule:
+  """value · (1 + t/rounds)^(−power), as in proofs of convergence: with power 1, it falls like 1/t.
+
+  Args:
+    value: the value in the first round.
+    power: above 0.
+    rounds: the number of rounds after which the value has fallen by the factor 2^power, above 0.
+  """
+  validation.number("polynomial's value", value)
+  validation.number("polynomial's power", power, above=0)
+  validation.number("polynomial's rounds", rounds, above=0)
+  return Schedule(
+    lambda t: value * (1.0 + t / rounds) ** (-power),
+    *_ordered(0.0, value),
+    f"polynomial({value:g}, power={power:g}, rounds={rounds:g})",
+  )
+
+
 SCHEDULES: dict[str, Callable[..., Schedule]] = {
   "constant": constant,
   "step": step,
   "multistage": multistage,
   "exponential": exponential,
   "cosine": cosine,
+  "polynomial": polynomial,
 }
 
 

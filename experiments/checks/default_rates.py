@@ -6,7 +6,8 @@
 
 Progress is the gain in accuracy over guessing, or the reduction of the loss where accuracy grows too slowly,
 both as the mean over the last quarter of the rounds. The runs are ordinary sweeps, so the same command
-continues where it was interrupted. The table replaces the one in docs/default_rates.md.
+continues where it was interrupted. Their cells replace those in the table of docs/default_rates.md; the other
+cells stay, so that the table can be made task by task, on several machines.
 
 Momentum with β = 0.9 remembers about ten rounds, and is that late where gradients grow. So most trials have
 thirty rounds or more, with small cohorts to fit two cores. docs/default_rates.md says how the choice matters.
@@ -17,6 +18,7 @@ import math
 import pathlib
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +31,8 @@ PAGE = ROOT / "docs" / "default_rates.md"
 BEGIN, END = "<!-- default rates -->", "<!-- /default rates -->"
 AT_LEAST = 0.8  # of FedAvg's progress
 # FedSGD takes one step per round and FedAvg K, which is 4 on digits: it trains for as many times more rounds.
-MORE_ROUNDS = {"fedsgd": 4}
+# Autonomous methods train two cohorts at a time, so they take two server steps in the time of a round.
+MORE_ROUNDS = {"fedsgd": 4, "autofedavg": 2, "autofedgm": 2, "autofedgm_staged": 2}
 
 
 class Trial(NamedTuple):
@@ -88,10 +91,9 @@ def main(argv: list[str]) -> int:
   for task in [] if arguments.finished else chosen:
     run(task, algos, arguments.root_output_dir, arguments.jobs, arguments.data_dir)
   found = {task: progress(task, algos, arguments.root_output_dir) for task in chosen}
-  table = markdown(found)
-  print(table)
-  if set(algos) == set(ALGORITHMS) and PAGE.exists():
-    _write(table)
+  print(markdown({task: cells(shares) for task, shares in found.items()}, algos))
+  if PAGE.exists():
+    write(found)
   worst = [
     f"{algo} on {task}"
     for task, shares in found.items()
@@ -148,27 +150,48 @@ def _gain(root: pathlib.Path, task: str, algo: str) -> float | None:
   return trial.before - last if trial.column == "eval/loss" else last - trial.before
 
 
-def markdown(found: dict[str, dict[str, float | None]]) -> str:
-  """The progress of every algorithm on every task as a table."""
-  lines = ["| algorithm | " + " | ".join(found) + " |", "|---" * (len(found) + 1) + "|"]
-  for algo in next(iter(found.values())):
+def markdown(table: Mapping[str, Mapping[str, str]], algos: Sequence[str]) -> str:
+  """The table of cells by task and algorithm; – stands for a missing cell."""
+  shown = [task for task in TRIALS if task in table]
+  lines = ["| algorithm | " + " | ".join(shown) + " |", "|---" * (len(shown) + 1) + "|"]
+  for algo in algos:
     more = f" ({_more(algo)} × the rounds)" if _more(algo) > 1 else ""
-    cells = [_cell(shares[algo]) for shares in found.values()]
-    lines.append(f"| `{algo}`{more} | " + " | ".join(cells) + " |")
+    row = " | ".join(table[task].get(algo, "–") for task in shown)
+    lines.append(f"| `{algo}`{more} | {row} |")
   return "\n".join(lines)
 
 
-def _cell(share: float | None) -> str:
-  if share is None:
-    return "–"
-  return "diverged" if math.isnan(share) else f"{share:.2f}"
+def read_table(text: str) -> dict[str, dict[str, str]]:
+  """The cells of a table that `markdown` wrote, by task and algorithm."""
+  rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+  if not rows:
+    return {}
+  header, *body = rows
+  return {
+    task: {row[0].split("`")[1]: row[number] for row in body if row[number] != "–"}
+    for number, task in enumerate(header[1:], 1)
+  }
 
 
-def _write(table: str) -> None:
+def cells(shares: Mapping[str, float | None]) -> dict[str, str]:
+  """The progress of the runs that have finished, as the table shows it."""
+  return {
+    algo: "diverged" if math.isnan(share) else f"{share:.2f}"
+    for algo, share in shares.items()
+    if share is not None
+  }
+
+
+def write(found: Mapping[str, Mapping[str, float | None]]) -> None:
+  """Replaces the cells of these runs in the page's table."""
   text = PAGE.read_text(encoding="utf-8")
   before, _, rest = text.partition(BEGIN)
-  _, _, after = rest.partition(END)
-  PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
+  old, _, after = rest.partition(END)
+  table = read_table(old)
+  for task, shares in found.items():
+    table[task] = {**table.get(task, {}), **cells(shares)}
+  new = markdown(table, list(dict.fromkeys(["fedavg", *ALGORITHMS])))
+  PAGE.write_text(f"{before}{BEGIN}\n{new}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Recurrent models of the federated learning papers, and the loss of padded sequences.
 
 Padding (token 0) comes at the end of a sequence, and no position looks ahead. So it is enough to leave padded
-positions out of the loss; the layers need no mask.
+positions out of the loss; the layers need no mask. FedMAX's penalty includes padded positions.
 """
 
 import functools
@@ -18,7 +18,9 @@ def next_word(tokens: int) -> "tf.keras.Model":
   4,050,748 parameters for 10,004 tokens.
   """
   L = tf.keras.layers
-  return _tokens_to_logits(tokens, 96, L.LSTM(670, return_sequences=True), L.Dense(96))
+  return _tokens_to_logits(
+    tokens, 96, L.LSTM(670, return_sequences=True), L.Dense(96, name=PENULTIMATE)
+  )
 
 
 def next_characters(tokens: int) -> "tf.keras.Model":
@@ -26,7 +28,7 @@ def next_characters(tokens: int) -> "tf.keras.Model":
   lstm = functools.partial(
     tf.keras.layers.LSTM, 256, return_sequences=True, kernel_initializer="he_normal"
   )
-  return _tokens_to_logits(tokens, 8, lstm(), lstm())
+  return _tokens_to_logits(tokens, 8, lstm(), lstm(name=PENULTIMATE))
 
 
 def one_character_lstm(tokens: int) -> "tf.keras.Model":

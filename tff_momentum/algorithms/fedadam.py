@@ -8,12 +8,28 @@ https://arxiv.org/abs/2003.00295
              x ← x − η m/(√v + ε), with the new v, which starts at ε²
 """
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 import tensorflow as tf
 
 from tff_momentum import validation
 from tff_momentum.algorithm import Algorithm, named
 from tff_momentum.algorithms.adaptive import adaptive
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates
 from tff_momentum.schedules import Schedule
+
+USUAL_SERVER_RATE = 0.01
+
+
+def bounded_first_step(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:
+  """The first server step moves a weight by η/√(1−β₂): at most as far as SGD where a gradient is 0.4."""
+  bound = 0.4 * sgd.learning_rate * math.sqrt(1 - hyperparameters["beta2"])
+  return {
+    "client_learning_rate": sgd.learning_rate,
+    "server_learning_rate": min(USUAL_SERVER_RATE, bound),
+  }
 
 
 @named
@@ -58,6 +74,7 @@ def fedadam(
 
 
 @named
+@derives_rates(bounded_first_step)
 def fedrmsprop(
   *,
   client_learning_rate: float | Schedule,

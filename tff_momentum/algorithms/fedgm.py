@@ -15,21 +15,8 @@ from tff_momentum import trees
 from tff_momentum.algorithm import Algorithm, ServerUpdate, named
 from tff_momentum.algorithms.fedavg import sgd_delta
 from tff_momentum.algorithms.fedavgm import ServerState, server_momentum
-from tff_momentum.default_rates import LocalSgd, Rates, derives_rates, plain
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates, plain, start_up_rate
 from tff_momentum.schedules import Schedule, schedule
-
-
-def start_up_rate(beta: float, nu: float) -> float:
-  """The η at which the first 1/(1−β) rounds move the model as far as FedAvg's, if Δ is constant.
-
-  d = (1 − β^t)Δ after t rounds from zero, so these rounds move it by η(1 − ν mean(β^t)) per round.
-
-  >>> round(start_up_rate(0.9, 0.9), 2), start_up_rate(0.9, 0.0)
-  (2.12, 1.0)
-  """
-  rounds = round(1 / (1 - beta))
-  mean = sum(beta**t for t in range(1, rounds + 1)) / rounds
-  return 1 / (1 - min(max(nu, 0.0), 1.0) * mean)
 
 
 def averaged_updates(sgd: LocalSgd, hyperparameters: Mapping[str, Any]) -> Rates:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from tff_momentum import call_syntax, validation
 from tff_momentum.algorithm import Algorithm, named
-from tff_momentum.algorithms.fedgm import fedgm, start_up_rate
-from tff_momentum.default_rates import LocalSgd, Rates, derives_rates, plain
+from tff_momentum.algorithms.fedgm import fedgm
+from tff_momentum.default_rates import LocalSgd, Rates, derives_rates, plain, start_up_rate
 from tff_momentum.schedules import Schedule, multistage
 
 
