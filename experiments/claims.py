@@ -2,12 +2,17 @@
 """Tests the papers' claims on experiments that fit on two CPU cores, and writes RESULTS.md.
 
     python experiments/claims.py tau stages                 # some claims; --list shows the names
-    python experiments/claims.py --all --data_dir=DIR       # all of them: 2.3 hours on two cores
+    python experiments/claims.py --all --data_dir=DIR       # all of them: 3 hours on two cores
     python experiments/claims.py --quick                    # smoke test: two claims, a tenth of the rounds
 
 Learning rates are tuned with one seed, on the same grid for every method, and evaluated with other seeds;
 grids, rounds and seeds are in experiments/claim_trials/. Each run has its own ordinary run folder, so the
-same command continues an interrupted session. Writes RESULTS.md and its figures.
+same command continues an interrupted session. Writes RESULTS.md and its figures; sections of claims that were
+not tested now stay as they are.
+
+    python experiments/claims.py tau --archive=experiments/results/runs --output=experiments/RESULTS.md
+
+takes the finished runs of the repository instead of repeating them, adds new ones, and updates one section.
 """
 
 import argparse
@@ -44,7 +49,7 @@ def main(argv: list[str]) -> int:
       errors.check_name("--claim", name, registry.CLAIMS, see="claims.py --list")
     if not (arguments.claims or arguments.all or arguments.quick):
       raise UserError(
-        "expected the names of claims, as in claims.py tau, or --all, which takes 2.3 hours on two cores; "
+        "expected the names of claims, as in claims.py tau, or --all, which takes 3 hours on two cores; "
         "found neither. --list shows the names."
       )
     if arguments.claims and (arguments.all or arguments.quick):
@@ -52,6 +57,10 @@ def main(argv: list[str]) -> int:
     if arguments.data_dir is not None or os.environ.get(folders.VARIABLE):
       folders.check_given(arguments.data_dir)
       arguments.data_dir = str(folders.root(arguments.data_dir))
+    if arguments.quick and arguments.archive:
+      raise UserError(
+        "--quick runs a smoke test, which belongs in no --archive; give one of the two."
+      )
     if arguments.jobs < 1:
       raise UserError(f"--jobs must be at least 1; found {arguments.jobs}.")
     return run(arguments)
@@ -79,6 +88,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
     help="the page to write (default: experiments/RESULTS.md for all claims, else RESULTS.md in the "
     "folder of the runs)",
   )
+  parser.add_argument(
+    "--archive",
+    type=pathlib.Path,
+    help="folder of finished runs to take instead of repeating them, and to add to "
+    "(the evidence behind RESULTS.md is in experiments/results/runs)",
+  )
   parser.add_argument("--jobs", type=int, default=2, help="number of runs at the same time (2)")
   parser.add_argument("--quick", action="store_true", help="two claims, a tenth of the rounds")
   parser.add_argument("--list", action="store_true", help="list the claims and exit")
@@ -100,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
   panels = [panel for claim in claims for panel in claim.panels]
   if arguments.quick:
     folder, panels = folder.with_name(folder.name + "_quick"), [runner.quick(p) for p in panels]
-  results = runner.run(panels, folder, arguments.data_dir, arguments.jobs)
+  results = runner.run(panels, folder, arguments.data_dir, arguments.jobs, arguments.archive)
   is_complete = not arguments.claims and not arguments.quick
   default = RESULTS if is_complete else folder / "RESULTS.md"
   page = pathlib.Path(arguments.output) if arguments.output else default

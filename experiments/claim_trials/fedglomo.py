@@ -15,7 +15,11 @@ COMPRESSED = Panel(
   TWO_CLASSES,
   (
     Arm("FedPAQ-lm 8 bit", "fedpaq_lm", ("--set=bits=8",)),
-    Arm("FedGLOMO 4 bit", "fedglomo", ("--set=bits=4", "--set=first_gradient=batch")),
+    Arm(
+      "FedGLOMO 4 bit",
+      "fedglomo",
+      ("--set=bits=4", "--set=first_gradient=batch", "--set=norm=l2", "--set=bucket=None"),
+    ),
   ),
 )
 PLAIN = Panel(

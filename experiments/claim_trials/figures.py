@@ -15,6 +15,7 @@ from experiments.claim_trials.claim import Arm, Claim, Panel, Results
 from experiments.reports import figures, labels, measures, palette, result_tables
 
 COLUMNS = 3
+MANY = 8  # with more methods the legend stands beside the plot
 X_LABELS = {
   **labels.X_LABELS,
   "upload": "Bytes uploaded (all clients)",
@@ -86,7 +87,8 @@ def _curves(axes: Axes, panels: list[Panel], what: str, found: Results) -> None:
   if what in SHOW:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: SHOW[what](value)))
   axes.xaxis.set_major_locator(MaxNLocator(4))
-  axes.legend(loc="best", fontsize=9.5, handlelength=3)
+  beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
+  axes.legend(fontsize=9.5, handlelength=3, **(beside if len(arms) > MANY else {"loc": "best"}))
 
 
 def _levels(axes: Axes, claim: Claim, found: Results) -> None:

@@ -1,8 +1,10 @@
 """All claims, in the order of the papers."""
 
-from experiments.claim_trials import fedgbo, fedglomo, fedgm, ghbm, scaffold
+from experiments.claim_trials import fedgbo, fedglomo, fedgm, ghbm, limits, newer, scaffold
 
 CLAIMS = {
-  claim.name: claim for paper in (ghbm, fedgbo, fedglomo, fedgm, scaffold) for claim in paper.CLAIMS
+  claim.name: claim
+  for paper in (ghbm, fedgbo, fedglomo, fedgm, scaffold, limits, newer)
+  for claim in paper.CLAIMS
 }
 QUICK = ("first_round", "stages")  # the claims that --quick tests

@@ -1,11 +1,12 @@
 """RESULTS.md: each claim with its verdict, the numbers behind it, a figure, the command and the time."""
 
 import pathlib
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 
 import matplotlib.pyplot as plt
 
-from experiments.claim_trials import figures, full_scale
+from experiments.claim_trials import figures, full_scale, registry
 from experiments.claim_trials.claim import Claim, Finding, Panel, Results
 from experiments.claim_trials.runner import TUNING_SEED
 from experiments.reports import measures
@@ -22,8 +23,7 @@ is the mean test metric over the last 100 rounds, or over the last half of a sho
 another if it is better on average and in every seed. Grids, rounds and seeds are in
 `experiments/claim_trials/` and were committed before the runs. In a first pass, several methods were tuned
 to an end of their grid; the grid was then extended once, for all methods in the figure, and committed again
-before the new runs. ± is the standard deviation over seeds. All runs together took {hours:.1f} hours
-of run time; two ran at a time, so the wall-clock time is half of that.
+before the new runs. ± is the standard deviation over seeds.
 
 | claim | source | verdict |
 |---|---|---|
@@ -50,9 +50,9 @@ def write(
   """Writes the page, and the figures into a folder beside it.
 
   Args:
-    path: the page.
+    path: the page. If it exists, the sections of claims that were not tested now stay as they are.
     claims: the claims that were tested.
-    missing: the other claims, which the page lists as not run.
+    missing: the other claims; without a section on the page, it lists them as not run.
     found: the results of the claims' panels.
     hours: the run time by setting.
     note: a remark on how the page was made.
@@ -63,21 +63,34 @@ def write(
   findings = {
     claim.name: [expectation(found) for expectation in claim.expected] for claim in claims
   }
-  sections = []
+  places = {name: place for place, name in enumerate(registry.CLAIMS)}
+  listed = sorted((*claims, *missing), key=lambda claim: places.get(claim.name, 0))
+  sections = _sections(path, {claim.name for claim in listed})
   for claim in claims:
     drawn = figures.draw(claim, found)
     drawn.savefig(pictures / f"{claim.name}.png", dpi=90)
     plt.close(drawn)
-    sections.append(_section(claim, findings[claim.name], found, hours, pictures.name))
-  rows = [
-    f"| [{claim.name}](#{claim.name}) | {claim.source} | {verdict(findings[claim.name])} |"
-    for claim in claims
-  ]
-  rows += [f"| {claim.name} | {claim.source} | not run yet |" for claim in missing]
-  head = INTRODUCTION.format(
-    note=note, tuning=TUNING_SEED, hours=sum(hours.values()), rows="\n".join(rows)
-  )
-  path.write_text("\n".join([head, *sections, full_scale.section(claims)]), encoding="utf-8")
+    sections[claim.name] = _section(claim, findings[claim.name], found, hours, pictures.name)
+  shown = [claim for claim in listed if claim.name in sections]
+  rows = [_row(claim, sections.get(claim.name)) for claim in listed]
+  head = INTRODUCTION.format(note=note, tuning=TUNING_SEED, rows="\n".join(rows))
+  parts = [head, *(sections[claim.name] for claim in shown), full_scale.section(shown)]
+  path.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _sections(path: pathlib.Path, names: Collection[str]) -> dict[str, str]:
+  """The sections of these claims on an existing page, by the claim's name."""
+  text = path.read_text(encoding="utf-8") if path.exists() else ""
+  found = re.findall(r"^(## (\w+)\n.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+  return {name: section.rstrip() + "\n" for section, name in found if name in names}
+
+
+def _row(claim: Claim, section: str | None) -> str:
+  if section is None:
+    return f"| {claim.name} | {claim.source} | not run yet |"
+  said = re.search(r"^\*\*(.*)\.\*\*$", section, re.MULTILINE)
+  assert said is not None, f"the section of {claim.name} has no verdict"
+  return f"| [{claim.name}](#{claim.name}) | {claim.source} | {said[1].lower()} |"
 
 
 def _section(

@@ -9,6 +9,7 @@ import itertools
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
+from experiments.claim_trials import archive as archives
 from experiments.claim_trials.claim import Arm, Panel, Results, TrialSetting
 from experiments.reports import measures
 from experiments.runs import final_value, reader
@@ -39,7 +40,13 @@ def quick(panel: Panel) -> Panel:
   return Panel(dataclasses.replace(setting, rounds=rounds, grid=grid), arms)
 
 
-def run(panels: Sequence[Panel], folder: pathlib.Path, data_dir: str | None, jobs: int) -> Results:
+def run(
+  panels: Sequence[Panel],
+  folder: pathlib.Path,
+  data_dir: str | None,
+  jobs: int,
+  archive: pathlib.Path | None = None,
+) -> Results:
   """Runs all experiments of the panels; runs that are complete in the folder are not repeated.
 
   Args:
@@ -47,6 +54,7 @@ def run(panels: Sequence[Panel], folder: pathlib.Path, data_dir: str | None, job
     folder: contains the runs' folders.
     data_dir: the folder of the data sets; None if no panel needs one.
     jobs: the number of runs at the same time.
+    archive: a folder of finished runs, which are not repeated either; new ones are added.
 
   Raises:
     Interrupted: if the user interrupted the runs.
@@ -59,7 +67,7 @@ def run(panels: Sequence[Panel], folder: pathlib.Path, data_dir: str | None, job
   }
   tuning = {key: tuning_runs(space) for key, space in methods.items()}
   several = [runs for runs in tuning.values() if len(runs) > 1]
-  _sweep(folder / "tuning", itertools.chain.from_iterable(several), jobs)
+  _sweep(folder / "tuning", itertools.chain.from_iterable(several), jobs, archive)
   chosen = {
     key: best(folder / "tuning", runs) if len(runs) > 1 else runs[0] for key, runs in tuning.items()
   }
@@ -68,7 +76,7 @@ def run(panels: Sequence[Panel], folder: pathlib.Path, data_dir: str | None, job
     key: runs_of([_with_seeds(_fixed(methods[key], run.values), seeds[key])])
     for key, run in chosen.items()
   }
-  _sweep(folder / "seeds", itertools.chain.from_iterable(final.values()), jobs)
+  _sweep(folder / "seeds", itertools.chain.from_iterable(final.values()), jobs, archive)
   return Results(
     {
       key: [reader.read(folder / "seeds" / run.name) for run in runs] for key, runs in final.items()
@@ -129,8 +137,14 @@ def _fixed(space: SearchSpace, values: Mapping[str, str]) -> SearchSpace:
   return dataclasses.replace(space, grids=grids)
 
 
-def _sweep(folder: pathlib.Path, runs: Iterable[SweepRun], jobs: int) -> None:
+def _sweep(
+  folder: pathlib.Path, runs: Iterable[SweepRun], jobs: int, archive: pathlib.Path | None
+) -> None:
   distinct = list({run.name: run for run in runs}.values())
+  if not distinct:  # nothing to tune
+    return
+  if archive is not None:
+    archives.restore(archive, folder, distinct)
   pool = LocalPool(jobs)
   try:
     sweep = Sweep(folder, distinct, pool, None, {"of": "experiments/claims.py", **REMARKS})
@@ -138,6 +152,8 @@ def _sweep(folder: pathlib.Path, runs: Iterable[SweepRun], jobs: int) -> None:
       raise Interrupted
   finally:
     pool.close()
+    if archive is not None:
+      archives.save(archive, folder, distinct)
   failed = [name for name, outcome in sweep.outcomes.items() if outcome.state == "failed"]
   if failed:
     raise RuntimeError(

@@ -1,5 +1,6 @@
 """Claims: their names exist, runs follow the protocol, expectations hold or fail, the page is up to date."""
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -106,6 +107,25 @@ def test_the_page_gives_verdicts_numbers_and_figures(tmp_path):
   assert (tmp_path / "results" / "demo.png").stat().st_size > 5000
 
 
+def test_a_page_keeps_the_sections_of_claims_that_are_not_tested_again(tmp_path):
+  page = tmp_path / "RESULTS.md"
+  held, lost = (expectations.beats(PANEL, *pair) for pair in (("A", "B"), ("B", "A")))
+  tau, stages = (
+    dataclasses.replace(CLAIMS[name], panels=(PANEL,), expected=(test,), axes=("rounds",))
+    for name, test in (("tau", held), ("stages", lost))
+  )
+  found = results(tmp_path / "runs", [0.9, 0.8, 0.7], [0.8, 0.7, 0.6])
+  results_page.write(page, [stages], [tau], found, {"s": 0.5}, "")
+  before = page.read_text()
+  results_page.write(page, [tau], [stages], found, {"s": 0.5}, "")
+  after = page.read_text()
+  kept = re.search(r"^## stages\n.*?\n(?=\n## |\Z)", before, re.M | re.S)[0].strip()
+  assert kept in after
+  assert after.index("## tau") < after.index("## stages")
+  assert "| [tau](#tau) | GHBM, Figure 1 | holds |" in after
+  assert "| [stages](#stages) | FedGM, Figure 2 | does not hold at this scale |" in after
+
+
 def test_the_committed_page_has_the_text_of_the_claims_and_of_the_code():
   """The page was made by long runs; its text follows the code without running them again."""
   page = (ROOT / "experiments" / "RESULTS.md").read_text(encoding="utf-8")
@@ -149,3 +169,18 @@ def test_invalid_arguments_exit_with_one_sentence(arguments, said):
   assert done.returncode == 2
   assert said in done.stderr
   assert "Traceback" not in done.stderr
+
+
+def test_a_claim_without_anything_to_tune_runs_and_is_archived(tmp_path):
+  panel = Panel(
+    TrialSetting("plain", "quadratic", "quadratic", ("--clients_per_round=2",), 2, {}, seeds=(1,)),
+    (Arm("A", "fedavg"),),
+  )
+  found = runner.run([panel], tmp_path / "runs", None, 1, tmp_path / "archive")
+  again = runner.run([panel], tmp_path / "other", None, 1, tmp_path / "archive")
+  assert not (
+    tmp_path / "other" / "seeds" / "logs" / "plain.A-seed=1.log"
+  ).exists()  # it did not run
+  (first,), (second,) = found.of(panel, "A"), again.of(panel, "A")
+  assert first.rounds == second.rounds == 2
+  assert first.columns["eval/loss"][-1] == second.columns["eval/loss"][-1]
