@@ -53,10 +53,17 @@ class Arm:
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-  """The methods that are compared in one setting."""
+  """The methods that are compared in one setting.
+
+  Attributes:
+    setting: the setting.
+    arms: the methods.
+    printed: the paper's own numbers by the method's label; its setting may differ.
+  """
 
   setting: TrialSetting
   arms: tuple[Arm, ...]
+  printed: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -125,15 +125,20 @@ def cheaper(panel: Panel, method: str, than: str, what: str, factor: float) -> E
   return test
 
 
-def steady(panels: Sequence[Panel], method: str, other: str, factor: float = 10.0) -> Expectation:
-  """From the first setting to the last, a method's loss grows by less than `factor`, another's by more."""
+def steady(
+  panels: Sequence[Panel], method: str, other: str, factor: float = 10.0, floor: float = 0.0
+) -> Expectation:
+  """From the first setting to the last, a method's loss grows by less than `factor`, another's by more.
+
+  Losses below `floor` count as `floor`: what remains there is rounding.
+  """
 
   def test(results: Results) -> Finding:
     losses = {
       label: [_mean(_finals(results, p, label, results.metric(p))) for p in panels]
       for label in (method, other)
     }
-    growth = {label: values[-1] / values[0] for label, values in losses.items()}
+    growth = {label: max(v[-1], floor) / max(v[0], floor) for label, v in losses.items()}
     listed = "; ".join(
       f"{label} {', '.join(f'{value:.2g}' for value in values)}" for label, values in losses.items()
     )

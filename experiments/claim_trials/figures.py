@@ -92,8 +92,9 @@ def _curves(axes: Axes, panels: list[Panel], what: str, found: Results) -> None:
 
 
 def _levels(axes: Axes, claim: Claim, found: Results) -> None:
-  """Draws the final value of each method by setting."""
-  arms = claim.panels[0].arms
+  """Draws the final value by setting of each method that all settings share."""
+  everywhere = set.intersection(*({arm.label for arm in panel.arms} for panel in claim.panels))
+  arms = tuple(arm for arm in claim.panels[0].arms if arm.label in everywhere)
   for arm in arms:
     spreads = [
       measures.final_spread(found.of(panel, arm.label), found.metric(panel))

@@ -131,9 +131,9 @@ def _table(panel: Panel, found: Results) -> str:
       f"{name} {value}" + (" (end of the grid)" if name in found.edges[key] else "")
       for name, value in found.tuned[key].items()
     )
-    rows.append(
-      f"| {arm.label} | {tuned or '–'} | {f'× in {diverged} seeds' if diverged else value} |"
-    )
+    shown = f"× in {diverged} seeds" if diverged else value
+    printed = f" {panel.printed.get(arm.label, '–')} |" if panel.printed else ""
+    rows.append(f"| {arm.label} | {tuned or '–'} | {shown} |{printed}")
   setting = panel.setting
   seeds = f"seeds {setting.seeds[0]} to {setting.seeds[-1]}"
   first = setting.rounds - final_value.window(setting.rounds) + 1
@@ -142,4 +142,6 @@ def _table(panel: Panel, found: Results) -> str:
     f"{setting.rounds}:"
   )
   header = f"| method | tuned to | final {metric.name}{unit} |"
-  return "\n".join([caption, "", header, "|---|---|---|", *rows])
+  if panel.printed:
+    header += " the paper's, in its own setting |"
+  return "\n".join([caption, "", header, "|---" * (header.count("|") - 1) + "|", *rows])

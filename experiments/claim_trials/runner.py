@@ -37,7 +37,7 @@ def quick(panel: Panel) -> Panel:
     for arm in panel.arms
   )
   rounds = max(2, setting.rounds // QUICK_FACTOR)
-  return Panel(dataclasses.replace(setting, rounds=rounds, grid=grid), arms)
+  return Panel(dataclasses.replace(setting, rounds=rounds, grid=grid), arms, panel.printed)
 
 
 def run(
