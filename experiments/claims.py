@@ -3,7 +3,7 @@
 
     python experiments/claims.py tau stages                 # some claims; --list shows the names
     python experiments/claims.py --all --data_dir=DIR       # all of them: 3 hours on two cores
-    python experiments/claims.py --quick                    # smoke test: two claims, a tenth of the rounds
+    python experiments/claims.py --quick                    # smoke test: one claim, a tenth of the rounds
 
 Learning rates are tuned with one seed, on the same grid for every method, and evaluated with other seeds;
 grids, rounds and seeds are in experiments/claim_trials/. Each run has its own ordinary run folder, so the
@@ -95,7 +95,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     "(the evidence behind RESULTS.md is in experiments/results/runs)",
   )
   parser.add_argument("--jobs", type=int, default=2, help="number of runs at the same time (2)")
-  parser.add_argument("--quick", action="store_true", help="two claims, a tenth of the rounds")
+  parser.add_argument("--quick", action="store_true", help="one claim, a tenth of the rounds")
   parser.add_argument("--list", action="store_true", help="list the claims and exit")
   return parser.parse_args(argv)
 
