@@ -9,7 +9,7 @@ RATES = ("0.003", "0.01", "0.03", "0.1", "0.3")
 # Table 7, CIFAR-10 with the CNN, in % accuracy after 20,000 rounds.
 TABLE7_SKEWED = {
   "FedAvg": "66.1 ± 0.3", "FedProx": "66.1 ± 0.3", "SCAFFOLD": "74.8 ± 0.2", "FedDyn": "70.9 ± 0.2",
-  "AdaBest": "66.1 ± 0.3", "FedAvgM": "67.6 ± 0.3", "FedCM": "69.0 ± 0.3", "FedADC": "66.1 ± 0.3",
+  "AdaBest": "66.1 ± 0.3", "FedCM": "69.0 ± 0.3", "FedADC": "66.1 ± 0.3",
   "Mime": "80.9 ± 0.4", "LocalGHBM": "81.1 ± 0.3", "FedHBM": "81.7 ± 0.1", "centralised": "86.5 ± 0.2",
 }  # fmt: skip
 TABLE7_IID = {
@@ -38,7 +38,7 @@ CENTRALISED = Arm("centralised", "centralised")
 CORE = (FEDAVG, SCAFFOLD, _ghbm(10), LOCAL, FEDHBM)
 
 ONE_CLASS = _fashion("fashion_one_class", "one class a client", "similarity:0", RATES)
-TAU = Panel(ONE_CLASS, (FEDAVG, FEDCM, FEDADC, *(_ghbm(tau) for tau in (1, 5, 10, 20, 40))))
+TAU = Panel(ONE_CLASS, (FEDAVG, FEDCM, FEDADC, *(_ghbm(tau) for tau in (1, 10, 40))))
 SKEWED = Panel(
   ONE_CLASS,
   (
@@ -48,7 +48,6 @@ SKEWED = Panel(
     Arm("FedDyn", "feddyn"),
     Arm("AdaBest", "adabest"),
     MIME,
-    Arm("FedAvgM", "fedavgm"),
     FEDCM,
     FEDADC,
     _ghbm(10),
@@ -85,7 +84,7 @@ CLAIMS = (
     (TAU,),
     (
       *(beats(TAU, "GHBM τ=10", other) for other in ("GHBM τ=1", "FedCM", "FedADC", "FedAvg")),
-      *(at_least(TAU, f"GHBM τ={tau}", "GHBM τ=10", 0.02) for tau in (20, 40)),
+      at_least(TAU, "GHBM τ=40", "GHBM τ=10", 0.02),
     ),
     checked="GHBM, FedCM and FedADC agree with the float64 oracle, and GHBM satisfies its identities "
     "(`test_server_statistic`). On the extended grid, no GHBM is at an end; FedCM is at the upper end "
