@@ -23,6 +23,7 @@ from experiments.training.hooks.profile import Profile
 from experiments.training.hooks.progress_bar import ProgressBar
 from experiments.training.hooks.tensorboard import TensorBoard
 from tasks.data.folders import DataError
+from tff_momentum import registry
 from tff_momentum.processes.process import ProcessState
 from tff_momentum.runtime import set_execution_context
 from tff_momentum.simulation import loop
@@ -66,7 +67,7 @@ def run(request: RunRequest) -> int:
     config = run_config.resolve(request, loaded.task, held_out)
     experiment = build.build_experiment(config, loaded)
     folder = RunFolder.open(config.output.root, config.as_json(), restart=config.output.restart)
-  print(_derived_words(config), end="")
+  print(derived_words(config), end="")
   with contextlib.closing(folder), as_user_errors(OSError, DataError):
     return _run_in(folder, experiment)
 
@@ -198,12 +199,17 @@ def _header(experiment: Experiment) -> list[str]:
   )
 
 
-def _derived_words(config: RunConfig) -> str:
+def derived_words(config: RunConfig) -> str:
   """The values that were derived from the task, and why they are what they are."""
   said = ""
   if config.derived.values:
     chosen = ", ".join(f"{name}={config.hyperparameters[name]}" for name in config.derived.values)
     said = f"{config.algo} on {config.task}: {chosen}. {config.derived.reason}\n"
+    if config.uneven.asynchronous and not registry.info(config.algo).asynchronous:
+      said += (
+        "These are the rates of synchronous rounds. Stale updates need smaller ones, momentum above all: see "
+        "docs/uneven_clients.md.\n"
+      )
   if config.steps_per_round is not None:
     said += (
       f"{config.algo} on {config.task}: {config.steps_per_round} steps per round, as many as a cohort of "

@@ -14,7 +14,7 @@ from experiments.cli import flags as cli_flags
 from experiments.cli.errors import UserError
 from experiments.runs import reader
 from experiments.runs.folder import RunFolder
-from experiments.training import build
+from experiments.training import build, experiment
 from tasks import digits
 from tests import ROOT
 from tff_momentum.default_rates import LocalSgd
@@ -95,6 +95,19 @@ def test_rates_that_are_not_given_follow_from_the_tasks_rate():
   assert not found.derived.values
   found = config("--algo=autofedavg", "--client_steps_per_round=7")
   assert found.hyperparameters["server_learning_rate"] == 4.9  # 0.7 · 7
+
+
+@pytest.mark.parametrize(
+  ("flags", "warned"),
+  [
+    (["--algo=fedavgm", "--async"], True),
+    (["--algo=fedavgm", "--async", "--client_learning_rate=0.003"], False),
+    (["--algo=fedavgm"], False),
+    (["--algo=autofedgm"], False),  # has a rule for stale updates
+  ],
+)
+def test_a_run_says_that_its_default_rates_are_those_of_synchronous_rounds(flags, warned):
+  assert ("synchronous rounds" in experiment.derived_words(config(*flags))) == warned
 
 
 def test_a_measured_rate_replaces_the_rule_unless_hyperparameters_are_given():
