@@ -11,6 +11,7 @@ from tests.oracle import ORACLES
 from tff_momentum import adaptive_steps, algorithms, describe
 from tff_momentum.processes.process import build_process
 from tff_momentum.schedules import exponential
+from tff_momentum.transforms.extrapolation import extrapolated
 
 N, TOTAL = len(harness.SIZES), sum(harness.SIZES)
 LR = {"client_learning_rate": 0.1}
@@ -128,6 +129,7 @@ def test_the_mean_step_divides_by_the_rate_of_its_own_round():
 # Identities: each pair has the same model after every round.
 
 PROX = {"server_learning_rate": 0.8, **LR}
+ALL = {"num_clients": N, "total_examples": TOTAL}
 PAIRS = {
   "fedacg(0, 0) = fedavg": (("fedacg", {**LR, "beta": 0.0, "mu": 0.0}), ("fedavg", LR)),
   "fedacg(0) = fedprox": (
@@ -141,6 +143,10 @@ PAIRS = {
   "scaffold_m(1) = scaffold": (
     ("scaffold_m", {**PROX, "alpha": 1.0, "num_clients": N}),
     ("scaffold", {**PROX, "num_clients": N}),
+  ),
+  "scaffold_m(1) = scaffold, by examples": (
+    ("scaffold_m", {**PROX, "alpha": 1.0, **ALL, **BY_EXAMPLES}),
+    ("scaffold", {**PROX, **ALL, **BY_EXAMPLES}),
   ),
   "scaffold_m alone = fedcm": (
     ("scaffold_m", {**LR, "alpha": 0.3, "num_clients": 1, "cohorts": ((3,),) * 3}),
@@ -171,6 +177,10 @@ PAIRS = {
     ("fedexp", {**LR, "epsilon": 0.0, "cohorts": ((3,), (1,))}),
     ("fedavg", {**LR, "cohorts": ((3,), (1,))}),
   ),
+  "fedexp of identical clients = fedavg": (
+    ("fedexp", {**LR, "epsilon": 0.0, "cohorts": ((3, 3), (1, 1, 1))}),
+    ("fedavg", {**LR, "cohorts": ((3, 3), (1, 1, 1))}),
+  ),
   "fedinit(0) = fedavg": (("fedinit", {**LR, "beta": 0.0}), ("fedavg", LR)),
   "fedinit starts as fedavg": (
     ("fedinit", {**LR, "beta": 0.3, "cohorts": FIRST}),
@@ -200,6 +210,10 @@ PAIRS = {
   "fedspeed(0) = feddyn": (
     ("fedspeed", {**LR, "rho": 0.0, "alpha": 0.4, "num_clients": N}),
     ("feddyn", {**LR, "alpha": 0.4, "num_clients": N}),
+  ),
+  "fedspeed(0) = feddyn, by examples": (
+    ("fedspeed", {**LR, "rho": 0.0, "alpha": 0.4, **ALL, **BY_EXAMPLES}),
+    ("feddyn", {**LR, "alpha": 0.4, **ALL, **BY_EXAMPLES}),
   ),
   "fedspeed(mix=0) = feddyn": (
     ("fedspeed", {**LR, "rho": 0.3, "mix": 0.0, "alpha": 0.4, "num_clients": N}),
@@ -253,10 +267,75 @@ def test_fedacg_sends_the_model_of_fednag():
   harness.assert_same_models(sent, nag.x, 5e-6)
 
 
-def test_scaffold_ms_c_is_the_mean_of_all_c_i():
-  ours = run("scaffold_m", **CASES["scaffold_m"][1], num_clients=N)
-  mean = sum(harness.flatten(c_i) for c_i in ours.clients.values()) / N
-  np.testing.assert_allclose(harness.flatten(ours.states[-1].c), mean, atol=1e-6)
+def test_scaffold_ms_c_is_the_mean_of_all_c_i_after_every_round():
+  cohorts = tuple(map(tuple, harness.COHORTS))
+  for rounds in range(1, len(cohorts) + 1):
+    ours = run("scaffold_m", **CASES["scaffold_m"][1], num_clients=N, cohorts=cohorts[:rounds])
+    mean = sum(harness.flatten(c_i) for c_i in ours.clients.values()) / N
+    np.testing.assert_allclose(harness.flatten(ours.states[-1].c), mean, atol=1e-6)
+
+
+def linear_model():
+  """Linear losses: the gradient of a batch is the mean of its features, wherever it is taken."""
+  plain = harness.softmax_model()
+
+  def value_and_grad(weights, batch, seed):
+    slope = tf.reduce_mean(batch[0], axis=0)
+    gradient = (slope[:, tf.newaxis] * tf.ones_like(weights[0]), tf.zeros_like(weights[1]))
+    return plain.evaluate(weights, batch), gradient
+
+  return dataclasses.replace(plain, value_and_grad=value_and_grad)
+
+
+def run_linear(algorithm, monkeypatch, features, batches):
+  """One round on linear losses: client i has the gradient features[i] in each of its batches[i] batches."""
+
+  def dataset(i):
+    example = (np.float32([features[i]]), np.int32([0]))
+    return tf.data.Dataset.from_tensors(example).repeat(batches[i])
+
+  monkeypatch.setattr(harness, "client_dataset", dataset)
+  cohorts, work = (tuple(range(len(batches))),), (("epochs", 1),)
+  ours = direct_runs.run_algorithm(algorithm, cohorts=cohorts, work=work, model=linear_model)
+  moved = harness.flatten(harness.initial_weights()) - ours.x[0]
+  return moved.reshape(-1, harness.CLASSES)[: harness.FEATURES, 0]
+
+
+@pytest.mark.parametrize("beta_l", [0.0, 0.6])
+def test_fednova_on_linear_losses_weighs_every_client_by_its_examples_alone(beta_l, monkeypatch):
+  """x − x⁺ = η_l E[a] E[g], however many steps each client takes."""
+  features, steps = np.random.default_rng(0).normal(size=(4, harness.FEATURES)), (3, 1, 5, 2)
+  algorithm = algorithms.fednova(**LR, beta_l=beta_l)
+  moved = run_linear(algorithm, monkeypatch, features, steps)
+  a = [sum((1 - beta_l ** (k + 1)) / (1 - beta_l) for k in range(K)) for K in steps]
+  n = harness.SIZES[:4]
+  expected = 0.1 * np.average(a, weights=n) * np.average(features, axis=0, weights=n)
+  np.testing.assert_allclose(moved, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("inner", ["fedavg", "scaffold"])
+def test_fedexps_rate_is_half_the_number_of_orthogonal_clients(inner, monkeypatch):
+  S, facts = 3, {"num_clients": N} if inner == "scaffold" else {}
+  algorithm = extrapolated(algorithms.builder(inner)(**LR, **facts), epsilon=0.0)
+  moved = run_linear(algorithm, monkeypatch, np.eye(S), (1,) * S)
+  np.testing.assert_allclose(moved, np.full(S, S / 2 * 0.1 / S), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+  ("epsilon", "cohorts"), [(1e12, harness.COHORTS), (0.0, ((3,), (1,))), (0.0, ((3, 3),))]
+)
+def test_fedexp_over_scaffold_is_scaffold_where_it_is_fedavg_over_fedavg(epsilon, cohorts):
+  scaffold = algorithms.scaffold(**LR, num_clients=N)
+  ours = direct_runs.run_algorithm(extrapolated(scaffold, epsilon=epsilon), cohorts=cohorts)
+  plain = direct_runs.run_algorithm(scaffold, cohorts=cohorts)
+  harness.assert_same_models(ours.x, plain.x, 5e-6)
+
+
+def test_fedlion_without_the_sign_is_mfl(monkeypatch):
+  plain = run("mfl", **LR, optimizer="sgdm(0.8, dampened=True)")
+  monkeypatch.setattr(tf, "sign", tf.identity)
+  ours = direct_runs.run_algorithm(algorithms.fedlion(**LR, beta1=0.8, beta2=0.8))
+  harness.assert_same_models(ours.x, plain.x, 5e-6)
 
 
 def test_fedlion_moves_by_whole_steps_and_alone_is_centralised_lion():
@@ -345,6 +424,9 @@ def test_bytes_and_client_states_are_as_documented(case):
   kept = sum(
     np.asarray(leaf).nbytes for leaf in tf.nest.flatten(process.initial_client_state([1, 2]))
   )
+  text = describe.describe(name, {**facts, **full}, describe.linear_model(), "a model")
+  for label, (models, numbers) in zip(("download", "upload"), BYTES[case], strict=True):
+    assert f"  {label:8}  {round(models * one + 4 * numbers):,} bytes, " in text
   assert kept - KEPT.get(case, 0) * one == (4 if name == "diloco" else 0)
   for stateless in ({"inner_state": "reset"}, {"inner": "sgd"}) if name == "diloco" else ():
     algorithm = algorithms.diloco(client_learning_rate=0.1, **stateless)

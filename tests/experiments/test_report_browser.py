@@ -98,6 +98,21 @@ def test_hovering_shows_the_values_of_the_round(page):
   assert page.script("return document.getElementById('tip').hidden")
 
 
+def test_the_values_shown_have_the_same_number_of_digits(page):
+  rows = [line.rsplit("\t", 1)[-1] for line in hover(page, 0.6).split("\n") if "±" in line]
+  assert len(rows) == 3
+  assert {len(value.split("±")[0].strip()) for value in rows} == {len("12.34")}
+
+
+def test_a_narrow_window_needs_no_scrolling_to_the_side(page):
+  page.resize(420, 900)
+  try:
+    shown = page.script("const e = document.documentElement; return [e.scrollWidth, e.clientWidth]")
+    assert shown[0] == shown[1]
+  finally:
+    page.resize(1400, 1000)
+
+
 def test_the_keyboard_shows_values_too(page):
   page.script("document.querySelector('.chart').focus()")
   page.type_keys("\ue014\ue014")  # two arrows to the right

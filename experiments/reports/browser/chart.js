@@ -29,6 +29,12 @@ function number(value) {
   return String(Number(value.toPrecision(4)));
 }
 
+// With its trailing zeros: the values of a column then have the same number of digits.
+function aligned(value, digits) {
+  const size = Math.abs(value);
+  return size >= 1e-4 && size < 10 ** (digits - 1) ? value.toPrecision(digits) : number(value);
+}
+
 function bytes(value) {
   const units = ["B", "kB", "MB", "GB", "TB"];
   let place = 0;
@@ -285,10 +291,10 @@ function followPointer(made, pointer, spec, axes) {
 function showTip(closest, shown, count, spec, clientX, clientY) {
   const tip = document.getElementById("tip");
   const rows = shown.map(({ s, i }) => {
-    const spread = s.spread && s.spread[i] > 0 ? ` ± ${Number(s.spread[i].toPrecision(2))}` : "";
+    const spread = s.spread && s.spread[i] > 0 ? ` ± ${aligned(s.spread[i], 2)}` : "";
     return html("tr", { class: s === closest.s ? "closest" : null },
       html("td", {}, swatch(s)), html("td", {}, s.label),
-      html("td", {}, `${number(s.y[i])}${spread}`));
+      html("td", {}, `${aligned(s.y[i], 4)}${spread}`));
   });
   tip.replaceChildren(
     html("strong", {}, `${spec.yLabel} at ${FORMATS[spec.what](closest.s.x[closest.i])}` +
