@@ -108,9 +108,7 @@ def communication_bars(setting: Setting) -> Figure | None:
         fontsize=10.5,
       )
     axes.set_yticks(range(len(sizes)), [plain(m.label) for m, _ in sizes])
-    axes.set_ylim(
-      len(sizes) - 0.5, -0.5
-    )  # not a share of the height, which is much with many methods
+    axes.set_ylim(len(sizes) - 0.5, -0.5)  # the default margin is a share of the height
     axes.set_xlim(0, 1.16 * largest)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: result_tables.show_bytes(v)))
     axes.xaxis.set_major_locator(MaxNLocator(5))
