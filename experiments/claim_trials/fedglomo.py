@@ -46,8 +46,8 @@ PLAIN = Panel(
 CLAIMS = (
   Claim(
     "compression",
-    "With the same bits per round, FedGLOMO beats FedPAQ-lm, FedPAQ-glm, FedLOMO and FedCOMGATE. It reaches the "
-    "error of FedPAQ-lm with about a third of the bits and that of FedPAQ-glm with less than half.",
+    "With the same bits per round, FedGLOMO beats FedPAQ-lm, FedPAQ-glm, FedLOMO and FedCOMGATE. It reaches "
+    "the error of FedPAQ-lm with about a third of the bits and that of FedPAQ-glm with less than half.",
     "FedGLOMO, Figure 1, Table 2",
     (COMPRESSED,),
     (
