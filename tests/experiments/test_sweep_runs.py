@@ -180,8 +180,11 @@ def check_digits_sweep(folder, rounds):
     with open(folder / name / "metrics.csv", newline="") as file:
       rows = list(csv.DictReader(file))
     assert [int(r["round"]) for r in rows] == list(range(1, rounds + 1))
-    last = [float(r["eval/accuracy"]) for r in rows[-(rounds // 2) :]]
-    assert float(row["score"]) == pytest.approx(sum(last) / len(last))
+    last = [float(r[row["metric"]]) for r in rows[-(rounds // 2) :]]
+    assert row["metric"] == "validation/accuracy"
+    assert float(row["final"]) == pytest.approx(sum(last) / len(last))
+    on_test = [float(r["eval/accuracy"]) for r in rows[-(rounds // 2) :]]
+    assert float(row["test"]) == pytest.approx(sum(on_test) / len(on_test))
     assert row["state"] == "done"
 
 
