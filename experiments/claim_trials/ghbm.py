@@ -32,7 +32,8 @@ def _ghbm(tau: int) -> Arm:
 
 
 FEDAVG, SCAFFOLD = Arm("FedAvg", "fedavg"), Arm("SCAFFOLD", "scaffold")
-LOCAL, FEDHBM = Arm("LocalGHBM", "local_ghbm"), Arm("FedHBM", "fedhbm")
+LOCAL = Arm("LocalGHBM", "local_ghbm")
+FEDHBM = Arm("FedHBM", "fedhbm", (), {"beta": ("0.9", "1")})  # the ends of Table 6's grid
 FEDCM, FEDADC, MIME = Arm("FedCM", "fedcm"), Arm("FedADC", "fedadc"), Arm("Mime", "mime")
 CENTRALISED = Arm("centralised", "centralised")
 CORE = (FEDAVG, SCAFFOLD, _ghbm(10), LOCAL, FEDHBM)
@@ -69,7 +70,7 @@ FIRST = Panel(
   RARE,
   (
     FEDAVG,
-    FEDHBM,
+    Arm("FedHBM", "fedhbm"),
     Arm("FedHBM-shared", "fedhbm", ("--set=first_round=shared",)),
     Arm("FedHBM-random", "fedhbm", ("--set=first_round=random",)),
   ),
