@@ -103,7 +103,9 @@ def _levels(axes: Axes, claim: Claim, found: Results) -> None:
     mean, std = (100 * np.array([s[i] for s in spreads]) for i in (0, 1))
     look = {**_look(arms, arms.index(arm)), "marker": "o"}
     axes.errorbar(range(len(mean)), mean, std, label=figures.plain(arm.label), capsize=3, **look)
-  labels = [figures.plain(panel.setting.label) for panel in claim.panels]
+  parts = [panel.setting.label.split(", ") for panel in claim.panels]
+  shared = set.intersection(*map(set, parts))  # stands in the titles of the other plots
+  labels = [figures.plain(", ".join(p for p in own if p not in shared)) for own in parts]
   axes.set_xticks(range(len(labels)), labels)
   axes.set(ylabel="Final " + found.metric(claim.panels[0]).axis.lower())
   axes.set_title("Final value by setting")
