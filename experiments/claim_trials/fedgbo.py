@@ -23,11 +23,6 @@ TAGS = TrialSetting(
   ("--rounds_per_eval=2", "--diagnostics=flops", "--diagnostics_period=10"), rounds=20,
   grid={"client_learning_rate": ("0.01", "0.1", "1", "10", "100")},
 )  # fmt: skip
-# In 20 rounds nobody learns more than the most frequent tags; centralised training learns more in 80.
-LONG_TAGS = TrialSetting(
-  "tags_80", "Stack Exchange tags by user, logistic", "stackoverflow_tag", ("--rounds_per_eval=5",),
-  rounds=80, grid={"client_learning_rate": ("0.01", "0.1", "1", "10", "100")},
-)  # fmt: skip
 FEDAVG = Arm("FedAvg", "fedavg")
 
 
@@ -40,7 +35,6 @@ LITE = tuple(_arm("MimeLite", "mimelite", optimizer) for optimizer in ("SGDm", "
 XLITE = tuple(_arm("MimeXlite", "mimexlite", optimizer) for optimizer in ("SGDm", "Adam"))
 WRITERS = Panel(EMNIST, (FEDAVG, *GBO, *LITE))
 SPARSE = Panel(TAGS, (FEDAVG, *GBO))
-LONG_SPARSE = Panel(LONG_TAGS, (FEDAVG, *GBO, Arm("centralised", "centralised")))
 VARIANTS = Panel(EMNIST, (*GBO, *LITE, *XLITE))
 NAMES = [arm.label for arm in GBO]
 
@@ -96,18 +90,6 @@ CLAIMS = (
     "part, and which optimizer is best there, is therefore untested rather than refuted. On EMNIST, "
     "RMSProp is far behind at every rate from 0.001 to 1, probably because it divides by the mean of the "
     "clients’ gradients, which is near zero for many weights (not measured).",
-    presets="fedgbo/table4",
-  ),
-  Claim(
-    "sparse_features",
-    "On sparse features, RMSProp or Adam is the best optimizer of FedGBO and beats FedAvg.",
-    "FedGBO, Figures 2 and 3 (Sent140)",
-    (LONG_SPARSE,),
-    (
-      any_of(*(beats(LONG_SPARSE, name, "FedGBO SGDm") for name in NAMES[1:])),
-      any_of(*(beats(LONG_SPARSE, name, "FedAvg") for name in NAMES[1:])),
-    ),
-    checked="Training on all users’ posts in one place shows how much there is to learn.",
     presets="fedgbo/table4",
   ),
   Claim(

@@ -7,40 +7,37 @@ MIXED = ("--alpha=0.5", "--client_learning_rate=0.1")
 SEEDS = (1, 2, 3, 4, 5)
 MOMENTUM = {"beta": ("0.7", "0.9"), "nu": ("0.7", "0.9")}
 
-
-def _fashion(name: str, grid: dict[str, tuple[str, ...]]) -> TrialSetting:
-  """Five of 100 clients a round, as in the paper; ten local steps on 200 images."""
-  return TrialSetting(
-    name, "Fashion-MNIST, Dirichlet(0.5), 5 of 100 clients, MLP", "fashion_mnist",
-    ("--partition=dirichlet:0.5", "--num_clients=100", "--clients_per_round=5", "--client_batch_size=20",
-     "--max_examples_per_client=200", "--client_epochs_per_round=1", "--client_learning_rate=0.1",
-     "--rounds_per_eval=5"),
-    rounds=300, grid=grid, seeds=SEEDS,
-  )  # fmt: skip
-
-
 SERVER = Panel(
-  _fashion("fashion_server", {"server_learning_rate": ("0.25", "0.5", "1", "2", "4")}),
+  TrialSetting(
+    "server", "digits, α = 0.5", "digits",
+    (*MIXED, "--client_epochs_per_round=4", "--rounds_per_eval=5"), rounds=200,
+    grid={"server_learning_rate": ("0.5", "1", "2", "4", "8", "16")}, seeds=SEEDS,
+  ),
   (
     Arm("FedAvg", "fedavg"),
     # FedGM at ν = 1 is FedAvgM with η(1−β), so that one grid of η is fair to both.
     Arm("FedAvgM", "fedgm", ("--set=nu=1",), {"beta": ("0.7", "0.9")}),
     Arm("FedGM", "fedgm", (), MOMENTUM),
   ),
-)
-# FedGM, Section 6.2: η = 2, 1 and 0.5 in succession, against each of them for the whole run.
+)  # fmt: skip
+# FedGM, Section 6.2: η = 2, 1 and 0.5 in succession, against each of them for the whole run; five clients per
+# round, as in the paper.
 STAGES = Panel(
-  _fashion("fashion_stages", {}),
+  TrialSetting(
+    "fashion_stages", "Fashion-MNIST, Dirichlet(0.5), 5 of 100 clients, MLP", "fashion_mnist",
+    ("--partition=dirichlet:0.5", "--num_clients=100", "--clients_per_round=5", "--client_batch_size=20",
+     "--max_examples_per_client=200", "--client_epochs_per_round=1", "--client_learning_rate=0.1",
+     "--rounds_per_eval=5"),
+    rounds=300, grid={}, seeds=SEEDS,
+  ),
   (
     Arm("stages 2, 1, 0.5", "fedgm_staged", ("--set=stages=stages_from(300, 3, 2.0, 0.7, 0.9)",)),
     *(
-      Arm(
-        f"η = {eta}", "fedgm", (f"--server_learning_rate={eta}", "--set=beta=0.7", "--set=nu=0.9")
-      )
+      Arm(f"η = {eta}", "fedgm", (f"--server_learning_rate={eta}", "--set=beta=0.7", "--set=nu=0.9"))
       for eta in ("2", "1", "0.5")
     ),
   ),
-)
+)  # fmt: skip
 
 
 def _five(name: str, label: str, work: tuple[str, ...], rates: tuple[str, ...]) -> TrialSetting:
