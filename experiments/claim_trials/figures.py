@@ -72,8 +72,8 @@ def _curves(axes: Axes, panels: list[Panel], what: str, found: Results) -> None:
       continue
     mean, std = line.mean * metric.factor, line.std * metric.factor
     look = _look(arms, place)
-    own = "" if panel is panels[0] else f", {panel.setting.label.rpartition(', ')[2]}"
-    axes.plot(x, mean, markevery=0.2, markersize=5, label=figures.plain(arm.label + own), **look)
+    shown = ", ".join([arm.label, *_differences(panel, panels[0])])
+    axes.plot(x, mean, markevery=0.2, markersize=5, label=figures.plain(shown), **look)
     axes.fill_between(x, mean - std, mean + std, color=look["color"], alpha=0.13, linewidth=0)
     ends.append(mean[len(mean) // 8 :])
   if metric.larger_is_better and ends:  # leave out the steep start
@@ -89,6 +89,12 @@ def _curves(axes: Axes, panels: list[Panel], what: str, found: Results) -> None:
   axes.xaxis.set_major_locator(MaxNLocator(4))
   beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
   axes.legend(fontsize=9.5, handlelength=3, **(beside if len(arms) > MANY else {"loc": "best"}))
+
+
+def _differences(panel: Panel, other: Panel) -> list[str]:
+  """The parts of a setting's label that the other one lacks."""
+  known = other.setting.label.split(", ")
+  return [part for part in panel.setting.label.split(", ") if part not in known]
 
 
 def _levels(axes: Axes, claim: Claim, found: Results) -> None:
