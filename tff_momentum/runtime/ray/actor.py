@@ -74,7 +74,8 @@ class ClientActor:
     _search_python_path_first()
     compat.stop_eager_tensor_leak()
     heap.keep_freed_memory()
-    devices.configure_threads(intra_op=1, inter_op=2)  # an actor takes one CPU
+    # An actor takes one CPU, so a second thread would take time from other actors; a GPU is fed by two.
+    devices.configure_threads(inter_op=2 if tf.config.get_visible_devices("GPU") else 1)
     self._device = devices.find_devices("auto")[0]
     on_gpu = "GPU" in self._device
     self._kind: DeviceKind = "GPU" if on_gpu or as_gpu else "CPU"
