@@ -172,13 +172,15 @@ class Client:
       return carry, tallies[0] if tallies else self._model.empty_tally()
 
     self.took_steps = True
-    carry, self.tally = self._fold(self._step_count(), body, start)
+    carry, self.tally = self._fold(self.step_batches(), body, start)
     if whole_epochs:
       self._num_examples = self.tally.examples / self._work.epochs
     return carry
 
   def full_gradient(self, *points: Weights) -> Any:
     """Computes the mean gradient over all the client's examples, in one pass over the data.
+
+    Batches are joined where the model allows it (`Model.full_gradient_batch`), which changes only rounding.
 
     Args:
       *points: the weights at which to take it.
@@ -197,7 +199,11 @@ class Client:
       return sums, results[0][0]
 
     zeros = tuple(trees.zeros_like(x) for x in points)
-    sums, tally = self._fold(self.num_batches, body, zeros)
+    size = self._model.full_gradient_batch
+    if size is None:
+      sums, tally = self._fold(self._data, body, zeros)
+    else:
+      sums, tally = self._fold(_rebatched(self._data, size), body, zeros, same_sizes=False)
     self._num_examples = tally.examples
     if self.tally is None:
       self.tally = tally
@@ -210,8 +216,13 @@ class Client:
     return means if len(means) > 1 else means[0]
 
   def step_batches(self) -> tf.data.Dataset:
-    """The batches of the K_i local steps, in order."""
-    return self._first_batches(self._step_count())
+    """The batches of the K_i local steps, in order; the data is repeated as often as needed."""
+    if self._work.epochs == 1 and self._work.steps is None and self._own_steps is None:
+      return self._data
+    # A finite number of repetitions keeps the length of the data set known.
+    count = self._step_count()
+    passes = -(-count // tf.maximum(self.num_batches, 1))
+    return self._data.repeat(passes).take(count)
 
   def step_gradient(self, y: Weights, batch: Batch, k: tf.Tensor) -> Weights:
     """The gradient that `grad(y)` is in local step k, whose batch is given.
@@ -226,15 +237,23 @@ class Client:
     _, g = self._value_and_grad(y, batch, self._batch_seed(k), tfm_full_batch=full)
     return self._with_weight_decay(self._clipped(g), y)
 
-  def _fold(self, count, body, start) -> tuple[Any, Tally]:
-    """Folds `body` over `count` batches, repeating the data when it ends, and adds up the tallies.
+  def _fold(
+    self, batches: tf.data.Dataset, body, start, *, same_sizes: bool = True
+  ) -> tuple[Any, Tally]:
+    """Folds `body` over batches and adds up the tallies.
 
     It is a reduction over the data set because the in-process runtime has a fast path for those.
+
+    Args:
+      batches: the batches.
+      body: (value_and_grad, carry, batch) -> (carry, tally).
+      start: the first carry.
+      same_sizes: whether clients have full-sized batches of one size, for which XLA may compile the gradient.
     """
     first = (start, self._model.empty_tally())
     # With one batch we cannot tell whether it is full-sized. GPUs keep these 32-bit integers on the host,
     # where the branch between full and smaller batches is decided.
-    several = tf.cast(self.num_batches > 1, tf.int32)
+    several = tf.cast(self.num_batches > 1, tf.int32) if same_sizes else tf.zeros([], tf.int32)
 
     def step(state, batch):
       k, full_size, *leaves = state
@@ -250,16 +269,8 @@ class Client:
       return k + 1, full_size, *tf.nest.flatten((carry, trees.add(tally, new)))
 
     state = (tf.zeros([], tf.int64), tf.zeros([], tf.int32), *tf.nest.flatten(first))
-    _, _, *leaves = self._first_batches(count).reduce(state, step)
+    _, _, *leaves = batches.reduce(state, step)
     return tf.nest.pack_sequence_as(first, leaves)
-
-  def _first_batches(self, count: tf.Tensor) -> tf.data.Dataset:
-    """The first `count` batches; the data is repeated as often as needed."""
-    if self._work.epochs == 1 and self._work.steps is None and self._own_steps is None:
-      return self._data
-    # A finite number of repetitions keeps the length of the data set known.
-    passes = -(-count // tf.maximum(self.num_batches, 1))
-    return self._data.repeat(passes).take(count)
 
   def _step_count(self) -> tf.Tensor:
     batches, fixed, own = self.num_batches, self._work.steps, self._own_steps
@@ -287,3 +298,21 @@ class Client:
 def _size(batch: Batch) -> tf.Tensor:
   x, _ = features_and_labels(batch)
   return tf.cast(tf.shape(tf.nest.flatten(x)[0])[0], tf.float32)
+
+
+def _rebatched(data: tf.data.Dataset, size: int) -> tf.data.Dataset:
+  """The same examples in batches of another size.
+
+  `Dataset.rebatch` would also map the data set, and the runtime reads only unmapped data by index.
+  """
+  element = tf.nest.map_structure(
+    lambda spec: tf.TensorSpec([None, *spec.shape[1:]], spec.dtype), data.element_spec
+  )
+  variant = tf.raw_ops.RebatchDatasetV2(
+    input_dataset=tf.data.experimental.to_variant(data),
+    batch_sizes=tf.constant([size], tf.int64),
+    drop_remainder=False,
+    output_types=[spec.dtype for spec in tf.nest.flatten(element)],
+    output_shapes=[spec.shape for spec in tf.nest.flatten(element)],
+  )
+  return tf.data.experimental.from_variant(variant, element)

@@ -23,7 +23,7 @@ def mean_loss(loss: Callable[[Any, Any], tf.Tensor], labels: Any, predictions: A
   2.0
   """
   keras_loss: Any = loss
-  if not _is_plain_mean(loss) or getattr(predictions, "_keras_mask", None) is not None:
+  if not is_plain_mean(loss) or getattr(predictions, "_keras_mask", None) is not None:
     return loss(labels, predictions)
   values = keras_loss.call(labels, predictions)
   return loss(labels, predictions) if values.dtype not in (tf.float32, tf.float64) else mean(values)
@@ -45,7 +45,8 @@ def mean(values: tf.Tensor) -> tf.Tensor:
   return of_all(values)
 
 
-def _is_plain_mean(loss: Any) -> bool:
+def is_plain_mean(loss: Any) -> bool:
+  """Whether a loss is one of Keras's own and returns the mean over all examples."""
   module = type(loss).__module__
   return (
     isinstance(loss, tf.keras.losses.Loss)

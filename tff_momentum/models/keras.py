@@ -20,7 +20,7 @@ from keras.src import backend
 from tensorflow.python.ops import control_flow_ops
 
 from tff_momentum import garbage, hot_functions
-from tff_momentum.models import cudnn_layers, fast_layers, keras_metrics
+from tff_momentum.models import cudnn_layers, fast_layers, keras_metrics, large_batches
 from tff_momentum.models import model as gradients
 from tff_momentum.models.fast_losses import mean_loss
 from tff_momentum.models.keras_metrics import Metric as Metric
@@ -88,6 +88,7 @@ def from_keras(
       "input_shape, so that Keras creates them."
     )
   uses_cudnn = cudnn_layers.can_use_cudnn(original)
+  joins_batches = penalty is None and large_batches.can_join(original, loss)
   del original
   if sum(w.nbytes for w in initial_weights) > _LARGE:
     gc.collect()  # Keras's models refer to themselves, so the weights would stay in memory twice
@@ -144,6 +145,7 @@ def from_keras(
     fresh_weights=fresh_weights,
     keras=build,
     with_penalty=with_penalty if penultimate else None,
+    full_gradient_batch=large_batches.SIZE if joins_batches else None,
   )
 
 

@@ -49,6 +49,9 @@ class Model:
       for other models.
     with_penalty: (activations of the penultimate layer -> scalar) -> this model with that penalty added to
       its loss; None if the model names no such layer.
+    full_gradient_batch: the number of examples in a batch where only the mean gradient of all examples counts
+      (`Client.full_gradient`); None keeps the client's batches, as it must if the gradient of a batch is not
+      the mean of its examples' gradients.
   """
 
   initial_weights: tuple[np.ndarray, ...]
@@ -60,6 +63,7 @@ class Model:
   fresh_weights: Callable[[int], tuple[np.ndarray, ...]] | None = None
   keras: Callable[[], Any] | None = None
   with_penalty: Callable[[Callable[[tf.Tensor], tf.Tensor]], "Model"] | None = None
+  full_gradient_batch: int | None = None
 
   def __repr__(self) -> str:
     shapes = ", ".join(f"{w.dtype}{list(w.shape)}" for w in self.initial_weights[:4])

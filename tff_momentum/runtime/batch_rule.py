@@ -57,11 +57,25 @@ class BatchRule:
     """The specs of a batch after preprocessing."""
     if self.preprocess is None:
       return self.batch_spec
-    traced = tf.function(self.preprocess, autograph=False).get_concrete_function(
-      self.batch_spec, tf.TensorSpec([2], tf.int64)
-    )
     return tf.nest.map_structure(
-      lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), traced.structured_outputs
+      lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
+      self._traced_preprocess.structured_outputs,
+    )
+
+  @property
+  def can_change_size(self) -> bool:
+    """Whether batches of another size hold the same examples.
+
+    They do not if the size is part of the batches' type, or if the preprocessing draws random numbers.
+    """
+    if self.specs[0].shape[0] is not None:
+      return False
+    return self.preprocess is None or not self._traced_preprocess.inputs[-1].consumers()
+
+  @functools.cached_property
+  def _traced_preprocess(self) -> Any:
+    return tf.function(self.preprocess, autograph=False).get_concrete_function(
+      self.batch_spec, tf.TensorSpec([2], tf.int64)
     )
 
   @property

@@ -110,7 +110,8 @@ class ClientBatches:
       drop_remainder: Whether to leave out the last batch of an epoch if it is smaller than the others.
       preprocess: (batch, seed int64[2]) -> batch, a TensorFlow function. It runs where the client trains,
         with its own seed for each batch. All clients must share one function, not a function each: it
-        becomes a part of the client's graph, which is traced once per function.
+        becomes a part of the client's graph, which is traced once per function. A function that does not
+        use its seed must treat each example by itself: full gradients may join batches.
 
     Raises:
       ValueError: The batch size or the range of examples is invalid, the arrays differ in length, or

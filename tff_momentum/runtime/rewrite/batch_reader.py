@@ -1,11 +1,10 @@
 """Reads `ClientBatches` inside a graph: a loop gathers each batch from the client's arrays by index.
 
 A client's data reaches the graph as one variant tensor, an `Optional` of nine numbers and the arrays (see
-`client_batches.leaves`). `Dataset.take`, `repeat` and `cardinality` change or read the numbers; a reduction
-opens the variant before its loop and reads one batch per step. The functions below replace these data set
-operations. The operations on numbers and arrays run on the CPU, where the arrays are; the preprocessing runs
-where the client trains. For a GPU, a client's own examples are copied there before the loop, and each step
-gathers its batch there.
+`client_batches.leaves`). Operations on data sets change or read the numbers (see `dataset_ops`); a reduction
+opens the variant before its loop and reads one batch per step. The operations on numbers and arrays run on
+the CPU, where the arrays are; the preprocessing runs where the client trains. For a GPU, a client's own
+examples are copied there before the loop, and each step gathers its batch there.
 """
 
 import functools
@@ -17,17 +16,16 @@ import tensorflow as tf
 
 from tff_momentum.runtime import batch_rule
 from tff_momentum.runtime.batch_rule import CPU, BatchRule
-from tff_momentum.runtime.client_batches import ENDLESS
 from tff_momentum.runtime.rewrite.function_defs import Functions, trace
 from tff_momentum.runtime.rewrite.options import NeedsIterators
 
-_LEAF, _NUMBER = tf.TensorSpec([], tf.variant), tf.TensorSpec([], tf.int64)
+LEAF, _NUMBER = tf.TensorSpec([], tf.variant), tf.TensorSpec([], tf.int64)
 _KEY = tf.TensorSpec([1], tf.uint64)
 _traces = itertools.count()
 
 
-class _Numbers(NamedTuple):
-  """What tells the clients of a task apart, and what `take` and `repeat` change; int64 scalars.
+class Numbers(NamedTuple):
+  """What tells the clients of a task apart, and what `dataset_ops` change; int64 scalars.
 
   Position p of the sequence is batch q mod `batches` of epoch ⌊p / period⌋·epochs + ⌊q / batches⌋, where q =
   p mod period.
@@ -99,8 +97,8 @@ def reader(
     return [*batch, *following]
 
   return Reader(
-    _trace(f"{rule.name}_open", _on_cpu(kind.open), [_LEAF]),
-    _trace(f"{rule.name}_get", get, [tf.TensorSpec([], kind.index), *kind.specs]),
+    trace_unique(f"{rule.name}_open", on_cpu(kind.open), [LEAF]),
+    trace_unique(f"{rule.name}_get", get, [tf.TensorSpec([], kind.index), *kind.specs]),
     [spec.dtype for spec in kind.specs],
     kind.index,
   )
@@ -113,13 +111,13 @@ class _OneEpoch:
 
   def __init__(self, rule: BatchRule):
     self._rule = rule
-    self.specs: tuple[tf.TensorSpec, ...] = (_LEAF,)
+    self.specs: tuple[tf.TensorSpec, ...] = (LEAF,)
     orders = [tf.TensorSpec([None], tf.int32)] if rule.shuffled else []
     row = tf.TensorSpec([1], tf.int64)
     self._packed = [_KEY, row, row, row, *orders, *_array_specs(rule)]
 
   def open(self, leaf: tf.Tensor) -> list[tf.Tensor]:
-    numbers, arrays = _open(self._rule, leaf)
+    numbers, arrays = open_leaf(self._rule, leaf)
     key = tf.bitcast(numbers.key, tf.uint64)[None]
     orders = []
     if self._rule.shuffled:
@@ -145,10 +143,10 @@ class _ManyEpochs:
     self._rule = rule
     row = tf.TensorSpec([1], tf.int64)
     self._packed = [_KEY, row, row, row, _NUMBER, _NUMBER, _NUMBER, *_array_specs(rule)]
-    self.specs: tuple[tf.TensorSpec, ...] = (tf.TensorSpec([None], tf.int32), _KEY, _LEAF)
+    self.specs: tuple[tf.TensorSpec, ...] = (tf.TensorSpec([None], tf.int32), _KEY, LEAF)
 
   def open(self, leaf: tf.Tensor) -> list[tf.Tensor]:
-    numbers, arrays = _open(self._rule, leaf)
+    numbers, arrays = open_leaf(self._rule, leaf)
     key, batches = tf.bitcast(numbers.key, tf.uint64)[None], tf.maximum(numbers.batches, 1)
     rows = [numbers.size[None], numbers.examples[None], numbers.begin[None]]
     packed = _pack([key, *rows, batches, tf.maximum(numbers.period, 1), numbers.epochs, *arrays])
@@ -200,7 +198,7 @@ class _OnGpu:
     self.specs: tuple[tf.TensorSpec, ...] = (order, _KEY, _KEY, *[number] * 5, *arrays)
 
   def open(self, leaf: tf.Tensor) -> list[tf.Tensor]:
-    numbers, arrays = _open(self._rule, leaf)
+    numbers, arrays = open_leaf(self._rule, leaf)
     key = tf.bitcast(numbers.key, tf.uint64)[None]
     draw = tf.constant([batch_rule.first_draw()], tf.uint64)
     count, examples, size, batches, period, epochs = (
@@ -290,11 +288,12 @@ def _array_specs(rule: BatchRule) -> list[tf.TensorSpec]:
   return [tf.TensorSpec([None, *spec.shape[1:]], spec.dtype) for spec in rule.specs]
 
 
-def _open(rule: BatchRule, leaf: tf.Tensor) -> tuple[_Numbers, list[tf.Tensor]]:
+def open_leaf(rule: BatchRule, leaf: tf.Tensor) -> tuple[Numbers, list[tf.Tensor]]:
+  """Returns the numbers and the arrays of a leaf."""
   numbers, *arrays = _unpack(
-    leaf, [tf.TensorSpec([len(_Numbers._fields)], tf.int64), *_array_specs(rule)]
+    leaf, [tf.TensorSpec([len(Numbers._fields)], tf.int64), *_array_specs(rule)]
   )
-  return _Numbers(*tf.unstack(numbers)), arrays
+  return Numbers(*tf.unstack(numbers)), arrays
 
 
 def _unpack(leaf: tf.Tensor, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
@@ -309,83 +308,29 @@ def _pack(components: Sequence[tf.Tensor]) -> tf.Tensor:
   return tf.raw_ops.OptionalFromValue(components=list(components))
 
 
-def _replaced(numbers: _Numbers, arrays: Sequence[tf.Tensor]) -> tf.Tensor:
+def with_numbers(numbers: Numbers, arrays: Sequence[tf.Tensor]) -> tf.Tensor:
+  """Returns a leaf with these numbers."""
   return _pack([tf.stack(numbers), *arrays])
 
 
-def _cardinality(rule: BatchRule, leaf: tf.Tensor) -> tf.Tensor:
-  numbers, _ = _open(rule, leaf)
-  endless = tf.constant(tf.data.INFINITE_CARDINALITY, tf.int64)
-  return tf.where(tf.equal(numbers.count, ENDLESS), endless, numbers.count)
+def on_cpu(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[tf.Tensor]]:
+  """Returns the function, running on the CPU."""
 
-
-def _same(rule: BatchRule, leaf: tf.Tensor, *settings: tf.Tensor) -> tf.Tensor:
-  return tf.identity(leaf)
-
-
-def _take(rule: BatchRule, leaf: tf.Tensor, at_most: tf.Tensor) -> tf.Tensor:
-  numbers, arrays = _open(rule, leaf)
-  everything = (at_most < 0) | (at_most > numbers.count)
-  count = tf.where(everything, numbers.count, at_most)
-  begun = tf.where(everything, numbers.begun, 0)
-  return _replaced(numbers._replace(count=count, begun=begun), arrays)
-
-
-def _repeat(rule: BatchRule, leaf: tf.Tensor, times: tf.Tensor) -> tf.Tensor:
-  numbers, arrays = _open(rule, leaf)
-  count, batches = numbers.count, tf.maximum(numbers.batches, 1)
-  endless = tf.equal(count, ENDLESS)
-  first = tf.equal(numbers.period, ENDLESS)
-  check = tf.debugging.Assert(
-    first | endless | tf.equal(times, 0) | tf.equal(times, 1),
-    ["Expected ClientBatches that are repeated at most twice; found a third time: pass as_dataset()."],
-  )  # fmt: skip
-  whole_epochs = tf.equal(count % batches, 0) & tf.equal(numbers.begun, 0) | endless
-  with tf.control_dependencies([check]):
-    changes = first & tf.logical_not(whole_epochs)
-  repeated = numbers._replace(
-    count=tf.where(
-      (times < 0) & (count > 0) | endless & tf.not_equal(times, 0),
-      ENDLESS,
-      count * tf.maximum(times, 0),
-    ),
-    period=tf.where(changes, count, numbers.period),
-    epochs=tf.where(changes, (count - 1) // batches + 1 + numbers.begun, numbers.epochs),
-    begun=tf.ones([], tf.int64),
-  )
-  return _replaced(repeated, arrays)
-
-
-# The replacement of each data set op: (rule, the op's inputs) -> output.
-REPLACEMENTS: dict[str, Callable[..., tf.Tensor]] = {
-  "DatasetCardinality": _cardinality,
-  "OptionsDataset": _same,
-  "PrefetchDataset": _same,
-  "RepeatDataset": _repeat,
-  "TakeDataset": _take,
-}
-_INPUTS = {"DatasetCardinality": 1, "OptionsDataset": 1}
-
-
-@functools.lru_cache(maxsize=1024)
-def replacement(op: str, rule: BatchRule) -> Functions:
-  """Returns the function that replaces a data set op."""
-  specs = [_LEAF, _NUMBER][: _INPUTS.get(op, 2)]
-  function = functools.partial(REPLACEMENTS[op], rule)
-  return _trace(f"{rule.name}_{op}", _on_cpu(lambda *inputs: [function(*inputs)]), specs)
-
-
-def _on_cpu(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[tf.Tensor]]:
-  def on_cpu(*inputs: tf.Tensor) -> list[tf.Tensor]:
+  def run(*inputs: tf.Tensor) -> list[tf.Tensor]:
     with tf.device(CPU):
       return function(*inputs)
 
-  return on_cpu
+  return run
 
 
-def _trace(
+def trace_unique(
   name: str, function: Callable[..., list[tf.Tensor]], specs: Sequence[tf.TensorSpec]
 ) -> Functions:
+  """Traces a function under a name that no other has.
+
+  Raises:
+    NeedsIterators: The function cannot be traced.
+  """
   # Two threads may trace the same function at the same time, and TensorFlow wants unique names.
   try:
     return trace(f"tfm_{name}_{next(_traces)}", function, specs)

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2, op_def_pb2
 
 from tff_momentum.runtime.batch_rule import BatchRule
-from tff_momentum.runtime.rewrite import batch_reader, node_defs
+from tff_momentum.runtime.rewrite import batch_reader, dataset_ops, node_defs
 from tff_momentum.runtime.rewrite.function_defs import Functions
 from tff_momentum.runtime.rewrite.live_values import LiveValues
 from tff_momentum.runtime.rewrite.options import NeedsIterators
@@ -120,8 +120,8 @@ def _rewrite_nodes(
       step = steps.get(node.name) or whole_step(node, library)
       nodes.extend(_replace(node, step, prefix, added, in_function, batches))
       replaced[node.name] = step.states
-    elif batches and node.op in batch_reader.REPLACEMENTS:
-      _add_call(node, batch_reader.replacement(node.op, batches.rule), added)
+    elif batches and node.op in dataset_ops.REPLACEMENTS:
+      _add_call(node, dataset_ops.replacement(node.op, batches.rule), added)
       replaced[node.name] = None
     elif batches and ("Dataset" in node.op or "Iterator" in node.op):
       raise NeedsIterators(node.op)
