@@ -84,7 +84,6 @@ def _around(label: str, algo: str, *rates: str, which: str = "client_learning_ra
 MIME = Panel(
   LONG_EMNIST,
   (
-    _around("FedAvg", "fedavg", "0.01", "0.03", "0.1"),
     _around("FedAvgM", "fedavgm", "0.003", "0.01", "0.03"),
     _around("Mime SGDm", "mime", "0.001", "0.003", "0.01"),
     _around("MimeLite SGDm (undampened)", "mimelite", "0.001", "0.003", "0.01"),
