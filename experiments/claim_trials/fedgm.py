@@ -81,8 +81,8 @@ CLAIMS = (
     (SERVER,),
     (at_least(SERVER, "FedGM", "FedAvgM", 0.0), beats(SERVER, "FedAvgM", "FedAvg"),
      beats(SERVER, "FedGM", "FedAvg")),
-    checked="FedAvgM is FedGM with ν = 1, which is tested (`test_server_step`). No method is at an end of the "
-    "grid. The paper finds that FedAvgM converges faster than FedAvg but is only marginally better in "
+    checked="FedAvgM is FedGM with ν = 1, which is tested (`test_server_step`). No method is at an end of "
+    "the grid. The paper finds that FedAvgM converges faster than FedAvg but is only marginally better in "
     "testing, and that FedGM beats both. The same is seen here: FedAvgM’s mean curve reaches 75 % in "
     "round 90 and FedAvg’s in round 115; FedAvgM’s training loss over the last 100 rounds is lower in "
     "all five seeds; its test accuracy is 0.8 points higher on average and lower in one seed. FedGM is "
