@@ -96,6 +96,8 @@ TASKS: dict[str, TaskInfo] = {
       "num_clients": None,
       "max_examples_per_client": 500,
       "vocab_from_data": False,
+      "vocabulary_size": 10_000,
+      "num_tags": 500,
     },
   ),
   "shakespeare": TaskInfo(

@@ -1,7 +1,7 @@
 """Claims of FedGBO on its global biased optimizer, on server-side optimizers, and of Mime."""
 
 from experiments.claim_trials.claim import Arm, Claim, Panel, TrialSetting
-from experiments.claim_trials.expectations import any_of, beats, best_differs, cheaper
+from experiments.claim_trials.expectations import any_of, beats, best_differs, cheaper, close
 
 OPTIMIZERS = {
   "SGDm": "sgdm(0.9, dampened=True)",
@@ -38,18 +38,61 @@ SPARSE = Panel(TAGS, (FEDAVG, *GBO))
 VARIANTS = Panel(EMNIST, (*GBO, *LITE, *XLITE))
 NAMES = [arm.label for arm in GBO]
 
-SERVER_ONLY = Arm(
-  "server-only SGDm", "fedsgd", ("--set=optimizer=sgdm(0.9)",),
-  {"server_learning_rate": RATES},
+# FedGBO, Section 5: a linear model of 5,000 words, K = 10 steps on batches of 8; here 100 tags instead of two
+# sentiments. The paper trains for 5,000 rounds with v0 = 1. v shrinks from v0 by 0.99 a round, so with v0 = 1
+# Adam would still be close to SGDm after 200 rounds; v0 = 0.0001 is what is left of 1 after about 900 rounds.
+BAGS = TrialSetting(
+  "tags_long", "Stack Exchange tags by user, 5,000 words, logistic", "stackoverflow_tag",
+  ("--task_set=vocabulary_size=5000", "--task_set=num_tags=100", "--clients_per_round=10",
+   "--client_steps_per_round=10", "--client_batch_size=8", "--rounds_per_eval=10"),
+  rounds=200, grid={},
 )  # fmt: skip
-MIME = Panel(
-  EMNIST,
+PLAIN = {"client_learning_rate": ("1", "3", "10", "30", "100")}
+# With seed 0, SGDm was best at the upper end, 100; its grid was extended once, before runs of other seeds.
+EXTENDED = {"client_learning_rate": (*PLAIN["client_learning_rate"], "300", "1000")}
+# Steps of adaptive optimizers are divided by √v, which starts at 0.01.
+DIVIDED = {"client_learning_rate": ("0.003", "0.01", "0.03", "0.1", "0.3", "1")}
+LONG = Panel(
+  BAGS,
   (
-    FEDAVG,
-    Arm("FedAvgM", "fedavgm"),
-    Arm("Mime SGDm", "mime", ("--set=optimizer=sgdm(0.9)",)),
-    Arm("MimeLite SGDm (undampened)", "mimelite", ("--set=optimizer=sgdm(0.9)",)),
-    SERVER_ONLY,
+    Arm("FedAvg", "fedavg", (), PLAIN),
+    *(
+      Arm(f"FedGBO {name}", "fedgbo", (f"--set=optimizer={optimizer}",), rates)
+      for name, optimizer, rates in (
+        ("SGDm", OPTIMIZERS["SGDm"], EXTENDED),
+        ("RMSProp", "rmsprop(0.9, v0=0.0001)", DIVIDED),
+        ("Adam", "adam(0.9, 0.99, v0=0.0001)", DIVIDED),
+      )
+    ),
+    Arm("centralised", "centralised", (), PLAIN),
+  ),
+)
+
+# None of these seeds had been run when this was written.
+LONG_EMNIST = TrialSetting(
+  "emnist_long", "EMNIST digits by writer, 2NN", "emnist_digits", ("--model=2nn", "--rounds_per_eval=10"),
+  rounds=300, grid={}, seeds=(11, 12, 13),
+)  # fmt: skip
+
+
+def _around(label: str, algo: str, *rates: str, which: str = "client_learning_rate") -> Arm:
+  """A method with three rates; the middle one was the best of seven after 80 rounds.
+
+  With seed 0, the upper end was best for some; they got the next rate, before the runs of other seeds.
+  """
+  optimizer = ("--set=optimizer=sgdm(0.9)",) if algo in ("mime", "mimelite", "fedsgd") else ()
+  return Arm(label, algo, optimizer, {which: rates})
+
+
+MIME = Panel(
+  LONG_EMNIST,
+  (
+    _around("FedAvgM", "fedavgm", "0.003", "0.01", "0.03", "0.1"),
+    _around("Mime SGDm", "mime", "0.001", "0.003", "0.01", "0.03"),
+    _around("MimeLite SGDm (undampened)", "mimelite", "0.001", "0.003", "0.01"),
+    _around(
+      "server-only SGDm", "fedsgd", "0.003", "0.01", "0.03", "0.1", which="server_learning_rate"
+    ),
   ),
 )
 
@@ -93,6 +136,40 @@ CLAIMS = (
     presets="fedgbo/table4",
   ),
   Claim(
+    "sparse_features",
+    "On sparse features, FedGBO with RMSProp and with Adam is best, and FedGBO with SGDm improves little on "
+    "FedAvg.",
+    "FedGBO, Figure 2, Section 5.1",
+    (LONG,),
+    (
+      *(
+        beats(LONG, method, other)
+        for method in ("FedGBO RMSProp", "FedGBO Adam")
+        for other in ("FedGBO SGDm", "FedAvg")
+      ),
+      close(LONG, ["FedAvg", "FedGBO SGDm"]),
+    ),
+    checked="FedGBO agrees with the oracle for each optimizer (`test_server_statistic`). Rates of adaptive "
+    "optimizers are smaller, because their steps are divided by √v. With seed 0, SGDm was at the upper "
+    "end of its grid, 100; 300 and 1000 were added before the runs of other seeds, and 100 stayed the "
+    "best. No method is at an end. RMSProp is behind SGDm in recall. As a check, β = 0.99 instead of "
+    "0.9 was run with seed 0 after the results: its recall is 35.2 % at rate 0.1 and 31.0 % at 0.3, "
+    "against 45.9 and 45.0 %, so a longer memory does not help. By the test loss, which the rates were "
+    "not tuned for, Adam and RMSProp are best as in the paper: Adam 8.7, RMSProp 9.2, FedAvg 9.9, SGDm "
+    "10.4, with RMSProp ahead of SGDm in all three seeds. SGDm improves on FedAvg by 14 points, not by "
+    "little. As a check, FedAvg was run for 1,000 rounds with seed 0 after the results: it learns "
+    "slowly and reaches about 40 % (mean of the evaluations from round 800 on). So the gap may be "
+    "smaller after the paper’s 5,000 rounds; SGDm was not run for that long. The recall of all methods "
+    "still rises at the end. The centralised line computes as many gradients, but in 100 successive "
+    "steps per round. The paper’s task is the sentiment of tweets, with two classes and 21,876 users; v "
+    "starts at 1 there, and β is tuned. Here v starts at 0.0001, for the reason given in `fedgbo.py`. "
+    "This is the last part of `biased_optimizer`, which 20 rounds could not decide. Its setting was "
+    "changed to 200 rounds, ten local steps on batches of 8 as in the paper, 5,000 words as in the "
+    "paper, and the 100 most frequent tags. Before the grid was fixed, only the run time was measured, "
+    "with 12 rounds.",
+    presets="fedgbo/table4",
+  ),
+  Claim(
     "mimexlite",
     "MimeXlite with SGDm or Adam falls well behind MimeLite and FedGBO.",
     "FedGBO, Table 5",
@@ -116,12 +193,7 @@ CLAIMS = (
       for other in ("FedAvgM", "server-only SGDm")
     ),
     checked="All agree with the oracle (`test_server_step`, `test_server_statistic`), and a test shows "
-    "that Mime with one local step and full participation equals server-only SGDm. In the first pass, "
-    "with rates from 0.01, all methods with momentum were at the lower end and no part held. With rates "
-    "from 0.001, no method is at an end, Mime gains 2 points and MimeLite 9, and Mime passes server-only "
-    "SGDm. FedAvgM leads Mime by 1.5 points, with a standard deviation of 1.1 over seeds. This "
-    "experiment trains a dense model for 80 rounds; the paper’s figure trains a convolutional model for "
-    "over a thousand.",
+    "that Mime with one local step and full participation equals server-only SGDm.",
     presets="scaffold_mime/mime_figure3",
   ),
   Claim(

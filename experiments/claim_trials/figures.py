@@ -1,6 +1,7 @@
 """A figure for each claim, with the paper's axes, a plot for each setting and bands over seeds."""
 
 import math
+import textwrap
 from typing import Any
 
 import matplotlib as mpl
@@ -16,6 +17,7 @@ from experiments.reports import figures, labels, measures, palette, result_table
 
 COLUMNS = 3
 MANY = 8  # with more methods the legend stands beside the plot
+TITLE = 44  # characters in a line of a plot's title
 X_LABELS = {
   **labels.X_LABELS,
   "upload": "Bytes uploaded (all clients)",
@@ -83,7 +85,7 @@ def _curves(axes: Axes, panels: list[Panel], what: str, found: Results) -> None:
     axes.set_yscale("log")
   axes.set_xlim(left=0)
   axes.set(xlabel=X_LABELS[what], ylabel=metric.axis)
-  axes.set_title(figures.plain(panels[0].setting.label))
+  axes.set_title(textwrap.fill(figures.plain(panels[0].setting.label), TITLE))
   if what in SHOW:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: SHOW[what](value)))
   axes.xaxis.set_major_locator(MaxNLocator(4))

@@ -47,6 +47,7 @@ class TestCache:
       ("shakespeare", {"model": "gru", "partition": "last_fifth"}, 162_887),
       ("stackoverflow", {}, 4_050_748),
       ("stackoverflow_tag", {}, 5_000_500),
+      ("stackoverflow_tag", {"vocabulary_size": 2_000, "num_tags": 100}, 200_100),
       ("cifar100", {"model": "lenet", "crop": 32}, 815_332),
       ("cifar10_dirichlet", {"alpha": 0.5}, 797_962),
       ("cifar100_dirichlet", {"model": "resnet20"}, 275_572),
