@@ -91,6 +91,33 @@ def test_cost_is_counted_to_the_other_s_final_value(tmp_path):
   assert "never reaches" in never.text
 
 
+def test_cost_can_charge_the_other_for_all_its_rounds(tmp_path):
+  found = results(tmp_path, [0.9] * 3, [0.2] * 3)  # A is at 0.2 in round 2; B has four rounds
+  test = expectations.cheaper(PANEL, "A", "B", "bytes", 0.5, whole=True)
+  assert test(found).holds
+  assert "A / B (all its rounds) = 0.50" in test(found).text
+
+
+def test_numbers_and_ranking_are_compared_with_the_printed_ones(tmp_path):
+  panel = dataclasses.replace(PANEL, printed={"A": "81.0 ± 0.5", "B": "70.0"})
+  found = results(tmp_path, [0.9, 0.8, 0.7], [0.8, 0.7, 0.6])
+  near = expectations.as_printed(panel, "A", 0.015)(found)
+  assert near.holds
+  assert "A 80.0 ± 10.0 %, in the paper 81.0 ± 0.5 %: 1.0 points below" in near.text
+  assert not expectations.as_printed(panel, "A", 0.005)(found).holds
+  assert expectations.ranked_as_printed(panel, ["B", "A"])(found).holds
+  reversed_panel = dataclasses.replace(PANEL, printed={"A": "70.0", "B": "81.0"})
+  assert not expectations.ranked_as_printed(reversed_panel, ["A", "B"])(found).holds
+
+
+def test_a_setting_can_average_over_the_paper_s_number_of_last_rounds(tmp_path):
+  folders = [write_run(tmp_path, "fedavg", [0.1, 0.2, 0.6, 0.9], seed=seed) for seed in (1, 2, 3)]
+  found = Results({("s", "A"): [reader.read(folder) for folder in folders]}, {}, {})
+  for last, mean in ((None, 0.75), (1, 0.9), (3, 17 / 30)):
+    panel = Panel(dataclasses.replace(PANEL.setting, last_rounds=last), PANEL.arms[:1])
+    assert found.final(panel, "A").mean == pytest.approx(mean)
+
+
 def test_the_page_gives_verdicts_numbers_and_figures(tmp_path):
   claim = Claim(
     "demo", "A is better than B.", "GHBM, Table 1", (PANEL,),
