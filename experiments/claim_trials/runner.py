@@ -142,6 +142,7 @@ def _sweep(
   folder: pathlib.Path, runs: Iterable[SweepRun], jobs: int, archive: pathlib.Path | None
 ) -> None:
   distinct = list({run.name: run for run in runs}.values())
+  distinct.sort(key=lambda run: run.seed)  # every method has a result early
   if not distinct:  # nothing to tune
     return
   if archive is not None:
