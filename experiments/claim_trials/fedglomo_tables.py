@@ -2,8 +2,8 @@
 
 Our copy of the paper lacks appendix E, which has the rates, momenta, rounds and schedules. These rules take
 its place. The rate falls to zero along half a cosine. The number of rounds is that at which FedPAQ-lm reaches
-its printed error with seed 0. Each method's first rate is the best of those tried with seed 0, mostly in 60
-rounds. Methods with momentum 0.9 at the server have a tenth of FedPAQ-lm's rate.
+its printed error with seed 0. Each method's first rate is the best of the one to three that were tried with
+seed 0. FedPAQ-glm and FedAvg-glm have a tenth of FedPAQ-lm's rate because of the server's momentum of 0.9.
 """
 
 from experiments.claim_trials.claim import Arm, Claim, Panel, TrialSetting
@@ -64,6 +64,30 @@ PLAIN = Panel(TWO_CLASSES, (AVG_GLM, MIME, GLOMO), TABLE3)
 IID = Panel(_setting("glomo_iid", "IID", "iid"), (LM, GLM, GLOMO_2_BIT, LOMO), TABLE2_IID)
 PANELS = (COMPRESSED, PLAIN, IID)
 
+CHECKED = (
+  "The paper’s rates, momenta, rounds and schedules are in its appendix E, which our copy lacks. Ours were "
+  "chosen with seed 0, in this order; all numbers here are test errors. FedPAQ-lm has 20.8 % from the rate "
+  "0.02 and 19.6 % from 0.05 after 60 rounds, and 16.3 % from 0.05 after 150 rounds (with batches of 32); "
+  "hence 0.05 and 150 rounds. Batches have 64 examples instead of 256 to save time: after 60 rounds, "
+  "FedPAQ-lm has 19.6 % with both. FedLOMO and FedGLOMO were not compared between batch sizes. The other "
+  "methods were tried in 60 rounds, at one to three rates. FedGLOMO without compression diverges from 0.3 "
+  "with batches of 256 and of 32, and from 0.2 with batches of 32; from 0.1 it has 23.7 %, from 0.05 24.8 "
+  "% in round 40, where the run was stopped. With 2 bits it has 23.2 % from 0.1. FedLOMO has 22.6 % from "
+  "0.1 without compression. FedCOMGATE diverges from 0.1 with batches of 32 and has 20.3 % from 0.05. "
+  "FedPAQ-glm has 21.2 % from 0.005, a tenth of FedPAQ-lm’s rate. MimeSGDm has 19.2 % from 0.02 with "
+  "batches of 32. FedAvg-glm and the IID setting were not tried; they use the same rates. Compression does "
+  "not explain FedGLOMO’s error: after 60 rounds, 2 bits and no compression are half a point apart. After "
+  "the first runs of seed 1 had shown FedGLOMO behind FedPAQ-lm, constant rates were tried with seed 0 in "
+  "60 rounds. The mean errors of rounds 31 to 60 are 27.2 % for FedGLOMO with 2 bits and 30.2 % for "
+  "FedLOMO, both at 0.03, and 30.4 % and 30.3 % for FedPAQ-lm at 0.01 and 0.003; from one round to the "
+  "next, the error changes by 2.0, 3.3, 4.2 and 3.2 points on average. In the last five rounds the errors "
+  "are 26.7, 29.5, 32.4 and 27.3 %. At constant rates, FedGLOMO fluctuates less and leads, as in the "
+  "paper. A rate that falls to zero removes the fluctuation of all methods, and FedGLOMO is behind FedPAQ- "
+  "lm by 3.6 points after 60 rounds. So the ranking depends on the schedule; this rests on one seed. "
+  "Whether FedGLOMO reaches its printed error in more rounds was not measured. Table 3 prints the numbers "
+  "of Table 2’s FedPAQ-lm for FedAvg-glm, 16.17 ± 0.53. α/n is in the runs of FedGLOMO with 2 bits."
+)
+
 CLAIMS = (
   Claim(
     "fedglomo_tables",
@@ -78,8 +102,7 @@ CLAIMS = (
       cheaper(COMPRESSED, "FedGLOMO 2 bit", "FedPAQ-glm", "upload", 0.5, whole=True),
     ),
     axes=("upload", "rounds", "upload"),
-    checked="Rates, rounds and schedules are ours; the paper's appendix E is missing. Batches have 64 "
-    "examples instead of 256.",
+    checked=CHECKED,
     presets="fedglomo/figure1",
   ),
 )
