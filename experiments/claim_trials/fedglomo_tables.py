@@ -28,7 +28,7 @@ TABLE3 = {
 def _setting(name: str, label: str, partition: str) -> TrialSetting:
   """25 of 50 clients take ten local steps, as in the paper, on batches of 64 instead of 256."""
   return TrialSetting(
-    name, f"Fashion-MNIST, {label}, 25 of 50 clients, MLP", "fashion_mnist",
+    name, f"Fashion-MNIST, {label}, 25 of 50", "fashion_mnist",
     (f"--partition={partition}", "--num_clients=50", "--clients_per_round=25",
      "--client_steps_per_round=10", "--client_batch_size=64", "--weight_decay=0.0001",
      "--rounds_per_eval=1"),
@@ -58,7 +58,7 @@ GLOMO = _arm("FedGLOMO", "fedglomo", 0.1, "--set=bits=32", BATCH)
 MIME = _arm("MimeSGDm", "mime", 0.02, "--set=optimizer=sgdm(0.9)")
 AVG_GLM = _arm("FedAvg-glm", "fedavg_glm", 0.005)
 
-TWO_CLASSES = _setting("glomo_two_classes", "two classes a client", "classes:2")
+TWO_CLASSES = _setting("glomo_two_classes", "two classes", "classes:2")
 COMPRESSED = Panel(TWO_CLASSES, (LM, GLM, COMGATE, GLOMO_2_BIT, LOMO), TABLE2_TWO_CLASSES)
 IID = Panel(_setting("glomo_iid", "IID", "iid"), (LM, GLM, LOMO, GLOMO_2_BIT), TABLE2_IID)
 PLAIN = Panel(TWO_CLASSES, (AVG_GLM, MIME, GLOMO), TABLE3)
