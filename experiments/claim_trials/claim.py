@@ -23,6 +23,8 @@ class TrialSetting:
     rounds: the number of rounds.
     grid: the values to tune for every method, by the name of a flag or hyperparameter.
     seeds: the seeds of the runs that count as results.
+    last_rounds: the number of last rounds that the final value averages over, if the paper states it; by
+      default that of `runs.final_value`.
   """
 
   name: str
@@ -34,6 +36,7 @@ class TrialSetting:
     default_factory=lambda: {"client_learning_rate": RATES}
   )
   seeds: tuple[int, ...] = (1, 2, 3)
+  last_rounds: int | None = None
 
   @property
   def needs_data(self) -> bool:
@@ -122,6 +125,12 @@ class Results:
   def of(self, panel: Panel, label: str) -> Sequence[Run]:
     """The runs of a method."""
     return self.runs[panel.setting.name, label]
+
+  def final(self, panel: Panel, label: str) -> measures.Spread:
+    """The final value of a method: mean and standard deviation over seeds."""
+    return measures.final_spread(
+      self.of(panel, label), self.metric(panel), panel.setting.last_rounds
+    )
 
   def metric(self, panel: Panel) -> Metric:
     """The metric that compares a panel's methods."""

@@ -94,7 +94,39 @@ def sooner(panel: Panel, quicker: str, slower: str, level: float) -> Expectation
   return test
 
 
-def cheaper(panel: Panel, method: str, than: str, what: str, factor: float) -> Expectation:
+def as_printed(panel: Panel, label: str, within: float) -> Expectation:
+  """A method's mean differs by at most `within` from the number that the paper prints for it."""
+
+  def test(results: Results) -> Finding:
+    metric = results.metric(panel)
+    found = _finals(results, panel, label, metric)
+    gap = _mean(found) - _printed(panel, label)
+    return Finding(
+      abs(gap) <= within,
+      f"{_where(panel)}{label} {_shown(found, metric)}, in the paper {panel.printed[label]} %: "
+      f"{abs(100 * gap):.1f} points {'above' if gap > 0 else 'below'}",
+    )
+
+  return test
+
+
+def ranked_as_printed(panel: Panel, labels: Sequence[str]) -> Expectation:
+  """The methods' means are in the order of the numbers that the paper prints."""
+
+  def test(results: Results) -> Finding:
+    metric = results.metric(panel)
+    means = {label: _mean(_finals(results, panel, label, metric)) for label in labels}
+    ours = sorted(labels, key=lambda label: -means[label])
+    paper = sorted(labels, key=lambda label: -_printed(panel, label))
+    text = f"{_where(panel)}from best to worst {', '.join(ours)}; in the paper {', '.join(paper)}"
+    return Finding(ours == paper, text)
+
+  return test
+
+
+def cheaper(
+  panel: Panel, method: str, than: str, what: str, factor: float, *, whole: bool = False
+) -> Expectation:
   """Compares the cost of two methods to reach the other method's final value.
 
   Args:
@@ -103,14 +135,18 @@ def cheaper(panel: Panel, method: str, than: str, what: str, factor: float) -> E
     than: the other method, whose final value is the target.
     what: the cost: rounds, bytes, upload, flops, or seconds of training.
     factor: below 1, the method needs at most this share of the other's cost; from 1, at least this multiple.
+    whole: charge the other method for all its rounds; by default, until its mean curve first reaches its own
+      final value.
   """
 
   def test(results: Results) -> Finding:
     metric = results.metric(panel)
-    target = measures.final_spread(results.of(panel, than), metric).mean
+    target = results.final(panel, than).mean
     cost, reference = (
       _spent(results.of(panel, label), metric, target, what) for label in (method, than)
     )
+    if whole:
+      reference = _cost(results.of(panel, than), what, panel.setting.rounds)
     if cost is None or reference is None:
       missing = method if cost is None else than
       text = f"{_where(panel)}{missing} never reaches {than}’s final {metric.show(target)}"
@@ -119,7 +155,7 @@ def cheaper(panel: Panel, method: str, than: str, what: str, factor: float) -> E
     return Finding(
       ratio >= factor if factor >= 1 else ratio <= factor,
       f"{_where(panel)}{_COSTS[what]} to reach {than}’s final {metric.name}, {metric.show(target)}: {method} "
-      f"/ {than} = {ratio:.2f}",
+      f"/ {than}{' (all its rounds)' if whole else ''} = {ratio:.2f}",
     )
 
   return test
@@ -155,7 +191,9 @@ def best_differs(panels: Sequence[Panel], labels: Sequence[str]) -> Expectation:
     best = []
     for panel in panels:
       metric = results.metric(panel)
-      best.append(min(labels, key=lambda label: measures.rank(results.of(panel, label), metric)))
+      last = panel.setting.last_rounds
+      ranks = {label: measures.rank(results.of(panel, label), metric, last) for label in labels}
+      best.append(min(labels, key=lambda label: ranks[label]))
     listed = "; ".join(f"{p.setting.label}: {name}" for p, name in zip(panels, best, strict=True))
     return Finding(len(set(best)) > 1, f"best of {', '.join(labels)}: {listed}")
 
@@ -177,16 +215,19 @@ _COSTS = {"rounds": "rounds", "bytes": "bytes", "upload": "uploaded bytes", "flo
 
 
 def _spent(runs: Sequence[Run], metric: Metric, target: float, what: str) -> float | None:
-  """The cost until the mean curve first reaches the target; None if it never does.
+  """The cost until the mean curve first reaches the target; None if it never does."""
+  hit = measures.first_round_at(runs, metric, target)
+  return None if hit is None else _cost(runs, what, hit)
+
+
+def _cost(runs: Sequence[Run], what: str, rounds: float) -> float | None:
+  """The cost of this many rounds; None if it was not measured.
 
   Time is the number of rounds times the median round's time, because other load on the machine slows rounds.
   """
-  hit = measures.first_round_at(runs, metric, target)
-  if hit is None:
-    return None
   if what == "seconds":
-    return hit * float(np.median(np.concatenate([run.columns["seconds/train"] for run in runs])))
-  spent = measures.spent(runs, what, np.array([hit]))
+    return rounds * float(np.median(np.concatenate([run.columns["seconds/train"] for run in runs])))
+  spent = measures.spent(runs, what, np.array([rounds]))
   return None if spent is None else float(spent[0])
 
 
@@ -205,9 +246,14 @@ def _finals(results: Results, panel: Panel, label: str, metric: Metric) -> list[
   """The final value of each seed; a diverged run has the worst possible value."""
   worst = 0.0 if metric.larger_is_better else np.inf
   return [
-    worst if run.diverged else measures.final(run, metric.column)
+    worst if run.diverged else measures.final(run, metric.column, panel.setting.last_rounds)
     for run in results.of(panel, label)
   ]
+
+
+def _printed(panel: Panel, label: str) -> float:
+  """The paper's mean, which it prints in percent as in "83.8 ± 0.5"."""
+  return float(panel.printed[label].split()[0]) / 100
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -104,10 +104,7 @@ def _levels(axes: Axes, claim: Claim, found: Results) -> None:
   everywhere = set.intersection(*({arm.label for arm in panel.arms} for panel in claim.panels))
   arms = tuple(arm for arm in claim.panels[0].arms if arm.label in everywhere)
   for arm in arms:
-    spreads = [
-      measures.final_spread(found.of(panel, arm.label), found.metric(panel))
-      for panel in claim.panels
-    ]
+    spreads = [found.final(panel, arm.label) for panel in claim.panels]
     mean, std = (100 * np.array([s[i] for s in spreads]) for i in (0, 1))
     look = {**_look(arms, arms.index(arm)), "marker": "o"}
     axes.errorbar(range(len(mean)), mean, std, label=figures.plain(arm.label), capsize=3, **look)

@@ -9,7 +9,6 @@ import matplotlib.pyplot as plt
 from experiments.claim_trials import figures, full_scale, registry
 from experiments.claim_trials.claim import Claim, Finding, Panel, Results
 from experiments.claim_trials.runner import TUNING_SEED
-from experiments.reports import measures
 from experiments.runs import final_value
 
 INTRODUCTION = """# Do the papers' claims hold at desk scale?
@@ -124,7 +123,7 @@ def _table(panel: Panel, found: Results) -> str:
   rows = []
   for arm in panel.arms:
     key = panel.setting.name, arm.label
-    mean, std = measures.final_spread(found.runs[key], metric)
+    mean, std = found.final(panel, arm.label)
     diverged = sum(run.diverged for run in found.runs[key])
     value = f"{metric.show(mean)} ± {std * metric.factor:.2g}"
     tuned = ", ".join(
@@ -136,7 +135,7 @@ def _table(panel: Panel, found: Results) -> str:
     rows.append(f"| {arm.label} | {tuned or '–'} | {shown} |{printed}")
   setting = panel.setting
   seeds = f"seeds {setting.seeds[0]} to {setting.seeds[-1]}"
-  first = setting.rounds - final_value.window(setting.rounds) + 1
+  first = setting.rounds - final_value.window(setting.rounds, setting.last_rounds) + 1
   caption = (
     f"{setting.label}, {setting.rounds} rounds, {seeds}; final: the mean over rounds {first} to "
     f"{setting.rounds}:"

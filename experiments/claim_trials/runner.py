@@ -60,6 +60,7 @@ def run(
     Interrupted: if the user interrupted the runs.
     RuntimeError: if a run failed.
   """
+  settings = {(p.setting.name, arm.label): p.setting for p in panels for arm in p.arms}
   methods = {
     (p.setting.name, arm.label): search_space(p.setting, arm, data_dir)
     for p in panels
@@ -69,11 +70,11 @@ def run(
   several = [runs for runs in tuning.values() if len(runs) > 1]
   _sweep(folder / "tuning", itertools.chain.from_iterable(several), jobs, archive)
   chosen = {
-    key: best(folder / "tuning", runs) if len(runs) > 1 else runs[0] for key, runs in tuning.items()
+    key: best(folder / "tuning", runs, settings[key].last_rounds) if len(runs) > 1 else runs[0]
+    for key, runs in tuning.items()
   }
-  seeds = {(p.setting.name, arm.label): p.setting.seeds for p in panels for arm in p.arms}
   final = {
-    key: runs_of([_with_seeds(_fixed(methods[key], run.values), seeds[key])])
+    key: runs_of([_with_seeds(_fixed(methods[key], run.values), settings[key].seeds)])
     for key, run in chosen.items()
   }
   _sweep(folder / "seeds", itertools.chain.from_iterable(final.values()), jobs, archive)
@@ -108,11 +109,11 @@ def tuning_runs(space: SearchSpace) -> list[SweepRun]:
   return runs_of([_with_seeds(space, (TUNING_SEED,))])
 
 
-def best(folder: pathlib.Path, runs: Sequence[SweepRun]) -> SweepRun:
-  """The run with the best final value; diverged runs rank last."""
+def best(folder: pathlib.Path, runs: Sequence[SweepRun], last: int | None = None) -> SweepRun:
+  """The run with the best final value, over its `last` rounds if given; diverged runs rank last."""
   found = {run.name: reader.read(folder / run.name) for run in runs}
   metric = measures.main_metric(list(found.values()))
-  return min(runs, key=lambda run: measures.rank([found[run.name]], metric))
+  return min(runs, key=lambda run: measures.rank([found[run.name]], metric, last))
 
 
 def edges(space: SearchSpace, values: Mapping[str, str]) -> list[str]:
@@ -141,6 +142,7 @@ def _sweep(
   folder: pathlib.Path, runs: Iterable[SweepRun], jobs: int, archive: pathlib.Path | None
 ) -> None:
   distinct = list({run.name: run for run in runs}.values())
+  distinct.sort(key=lambda run: run.seed)  # every method has a result early
   if not distinct:  # nothing to tune
     return
   if archive is not None:

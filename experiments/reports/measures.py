@@ -57,9 +57,9 @@ def main_metric(runs: Sequence[Run]) -> Metric:
   return found
 
 
-def final(run: Run, column: str) -> float:
-  """The final value of a run, nan if it was never evaluated."""
-  value = final_value(run.columns, column)
+def final(run: Run, column: str, last: int | None = None) -> float:
+  """The final value of a run, nan if it was never evaluated; `last` is that of `final_value`."""
+  value = final_value(run.columns, column, last=last)
   return math.nan if value is None else value
 
 
@@ -70,16 +70,16 @@ def spread(values: Sequence[float]) -> Spread:
   )
 
 
-def final_spread(runs: Sequence[Run], metric: Metric) -> Spread:
-  """The final value of a configuration."""
-  return spread([final(run, metric.column) for run in runs])
+def final_spread(runs: Sequence[Run], metric: Metric, last: int | None = None) -> Spread:
+  """The final value of a configuration; `last` is that of `final_value`."""
+  return spread([final(run, metric.column, last) for run in runs])
 
 
-def rank(runs: Sequence[Run], metric: Metric) -> tuple[bool, float]:
+def rank(runs: Sequence[Run], metric: Metric, last: int | None = None) -> tuple[bool, float]:
   """A sort key for configurations: the best first, those with a diverged run last."""
   if any(run.diverged for run in runs):
     return True, 0.0
-  value = final_spread(runs, metric).mean
+  value = final_spread(runs, metric, last).mean
   return False, -value if metric.larger_is_better else value
 
 

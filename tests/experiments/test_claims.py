@@ -9,7 +9,7 @@ import pytest
 
 from experiments.claim_trials import expectations, full_scale, results_page, runner
 from experiments.claim_trials.claim import Arm, Claim, Panel, Results, TrialSetting
-from experiments.claim_trials.registry import CLAIMS, QUICK
+from experiments.claim_trials.registry import CLAIMS, KNOWN, QUICK
 from experiments.cli import flags, presets
 from experiments.runs import reader
 from tests import ROOT
@@ -40,7 +40,7 @@ def results(tmp_path, a, b, **columns):
   return Results(made, tuned, {key: [] for key in made})
 
 
-@pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.name)
+@pytest.mark.parametrize("claim", KNOWN.values(), ids=lambda claim: claim.name)
 def test_a_claim_names_methods_hyperparameters_and_presets_that_exist(claim):
   for panel in claim.panels:
     assert len(panel.setting.seeds) >= 3
@@ -52,7 +52,7 @@ def test_a_claim_names_methods_hyperparameters_and_presets_that_exist(claim):
 
 
 def test_methods_of_a_panel_share_the_setting_s_grid():
-  for claim in CLAIMS.values():
+  for claim in KNOWN.values():
     for panel in claim.panels:
       spaces = [runner.search_space(panel.setting, arm, "data") for arm in panel.arms]
       for name, values in panel.setting.grid.items():
@@ -89,6 +89,33 @@ def test_cost_is_counted_to_the_other_s_final_value(tmp_path):
   never = expectations.cheaper(PANEL, "B", "A", "bytes", 0.5)(found)
   assert not never.holds
   assert "never reaches" in never.text
+
+
+def test_cost_can_charge_the_other_for_all_its_rounds(tmp_path):
+  found = results(tmp_path, [0.9] * 3, [0.2] * 3)  # A is at 0.2 in round 2; B has four rounds
+  test = expectations.cheaper(PANEL, "A", "B", "bytes", 0.5, whole=True)
+  assert test(found).holds
+  assert "A / B (all its rounds) = 0.50" in test(found).text
+
+
+def test_numbers_and_ranking_are_compared_with_the_printed_ones(tmp_path):
+  panel = dataclasses.replace(PANEL, printed={"A": "81.0 ± 0.5", "B": "70.0"})
+  found = results(tmp_path, [0.9, 0.8, 0.7], [0.8, 0.7, 0.6])
+  near = expectations.as_printed(panel, "A", 0.015)(found)
+  assert near.holds
+  assert "A 80.0 ± 10.0 %, in the paper 81.0 ± 0.5 %: 1.0 points below" in near.text
+  assert not expectations.as_printed(panel, "A", 0.005)(found).holds
+  assert expectations.ranked_as_printed(panel, ["B", "A"])(found).holds
+  reversed_panel = dataclasses.replace(PANEL, printed={"A": "70.0", "B": "81.0"})
+  assert not expectations.ranked_as_printed(reversed_panel, ["A", "B"])(found).holds
+
+
+def test_a_setting_can_average_over_the_paper_s_number_of_last_rounds(tmp_path):
+  folders = [write_run(tmp_path, "fedavg", [0.1, 0.2, 0.6, 0.9], seed=seed) for seed in (1, 2, 3)]
+  found = Results({("s", "A"): [reader.read(folder) for folder in folders]}, {}, {})
+  for last, mean in ((None, 0.75), (1, 0.9), (3, 17 / 30)):
+    panel = Panel(dataclasses.replace(PANEL.setting, last_rounds=last), PANEL.arms[:1])
+    assert found.final(panel, "A").mean == pytest.approx(mean)
 
 
 def test_the_page_gives_verdicts_numbers_and_figures(tmp_path):
