@@ -150,23 +150,23 @@ CLAIMS = (
       close(LONG, ["FedAvg", "FedGBO SGDm"]),
     ),
     checked="FedGBO agrees with the oracle for each optimizer (`test_server_statistic`). Rates of adaptive "
-    "optimizers are smaller, because their steps are divided by √v. With seed 0, SGDm was at the upper "
-    "end of its grid, 100; 300 and 1000 were added before the runs of other seeds, and 100 stayed the "
-    "best. No method is at an end. RMSProp is behind SGDm in recall. As a check, β = 0.99 instead of "
-    "0.9 was run with seed 0 after the results: its recall is 35.2 % at rate 0.1 and 31.0 % at 0.3, "
-    "against 45.9 and 45.0 %, so a longer memory does not help. By the test loss, which the rates were "
-    "not tuned for, Adam and RMSProp are best as in the paper: Adam 8.7, RMSProp 9.2, FedAvg 9.9, SGDm "
-    "10.4, with RMSProp ahead of SGDm in all three seeds. SGDm improves on FedAvg by 14 points, not by "
-    "little. As a check, FedAvg was run for 1,000 rounds with seed 0 after the results: it learns "
-    "slowly and reaches about 40 % (mean of the evaluations from round 800 on). So the gap may be "
-    "smaller after the paper’s 5,000 rounds; SGDm was not run for that long. The recall of all methods "
-    "still rises at the end. The centralised line computes as many gradients, but in 100 successive "
-    "steps per round. The paper’s task is the sentiment of tweets, with two classes and 21,876 users; v "
-    "starts at 1 there, and β is tuned. Here v starts at 0.0001, for the reason given in `fedgbo.py`. "
-    "This is the last part of `biased_optimizer`, which 20 rounds could not decide. Its setting was "
-    "changed to 200 rounds, ten local steps on batches of 8 as in the paper, 5,000 words as in the "
-    "paper, and the 100 most frequent tags. Before the grid was fixed, only the run time was measured, "
-    "with 12 rounds.",
+    "optimizers are smaller, because their steps are divided by √v. With seed 0, SGDm was at the "
+    "upper end of its grid, 100; 300 and 1000 were added before the runs of other seeds, and 100 "
+    "stayed the best. No method is at an end. RMSProp is behind SGDm in recall. As a check, β = 0.99 "
+    "instead of 0.9 was run with seed 0 after the results: its recall is 35.2 % at rate 0.1 and 31.0 "
+    "% at 0.3, against 45.9 and 45.0 %, and lower rates were not run with it, so β = 0.99 is not "
+    "excluded. By the test loss, which the rates were not tuned for, Adam and RMSProp are best: Adam "
+    "8.7, RMSProp 9.2, FedAvg 9.9, SGDm 10.4, with RMSProp ahead of SGDm in all three seeds. SGDm "
+    "improves on FedAvg by 14 points, not by little. As a check, FedAvg was run for 1,000 rounds with "
+    "seed 0 after the results: it learns slowly and reaches about 40 % (mean of the evaluations from "
+    "round 800 on). So the gap may be smaller after the paper’s 5,000 rounds; SGDm was not run for "
+    "that long. The recall of all methods still rises at the end. The centralised line computes as "
+    "many gradients, but in 100 successive steps per round. The paper’s task is the sentiment of "
+    "tweets, with two classes and 21,876 users; v starts at 1 there, and β is tuned. Here v starts at "
+    "0.0001, for the reason given in `fedgbo.py`. This is the last part of `biased_optimizer`, which "
+    "20 rounds could not decide. Its setting was changed to 200 rounds, ten local steps on batches of "
+    "8 as in the paper, 5,000 words as in the paper, and the 100 most frequent tags. Before the grid "
+    "was fixed, only the run time was measured, with 12 rounds.",
     presets="fedgbo/table4",
   ),
   Claim(
@@ -192,8 +192,21 @@ CLAIMS = (
       for method in ("Mime SGDm", "MimeLite SGDm (undampened)")
       for other in ("FedAvgM", "server-only SGDm")
     ),
-    checked="All agree with the oracle (`test_server_step`, `test_server_statistic`), and a test shows "
-    "that Mime with one local step and full participation equals server-only SGDm.",
+    checked="All agree with the oracle (`test_server_step`, `test_server_statistic`), and a test shows that "
+    "Mime with one local step and full participation equals server-only SGDm. The claim was first "
+    "tested with 80 rounds and seven rates; FedAvgM led Mime by 1.5 points and was ahead in two of "
+    "three seeds. With 300 rounds it leads by 1.9 points and in every seed, so 300 rounds do not "
+    "remove its lead. Here each method has three rates around its best one of the first test, not one "
+    "grid for all. With seed 0, FedAvgM, Mime and server-only SGDm were at the upper end and got the "
+    "next rate before the runs of other seeds; no method is at an end now. Plain FedAvg, which no "
+    "part compares, was left out before the runs for lack of time. Two checks were run after the "
+    "results, with seed 0. The grid is not too coarse for Mime: at 0.015, between its best rate and "
+    "the first one that fails, it has 65.6 %. More local work showed no advantage for it: with five "
+    "local epochs and 100 rounds, FedAvgM has 91.3 % (best of three rates) and Mime 82.5 % (at 0.001, "
+    "the lower of two rates; still lower ones were not run). Server-only SGDm fluctuates by tens of "
+    "points up to round 120, but not in the rounds that count. The paper’s figure has 62 classes and "
+    "over a thousand rounds; here a dense model classifies ten digits of 836 writers. Whether the "
+    "model or the number of classes is the cause was not measured.",
     presets="scaffold_mime/mime_figure3",
   ),
   Claim(
