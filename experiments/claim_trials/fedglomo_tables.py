@@ -83,7 +83,7 @@ CHECKED = (
   "next, the error changes by 2.0, 3.3, 4.2 and 3.2 points on average. In the last five rounds the errors "
   "are 26.7, 29.5, 32.4 and 27.3 %. At these constant rates FedGLOMO fluctuates less and leads, by 0.6 "
   "points over FedPAQ-lm’s better rate in the last five rounds; at a constant 0.1, tried before and "
-  "without compression, it stayed at about 45 % until round 42, where the run was stopped. A rate that "
+  "without compression, it stayed at about 45 % until round 45, where the run was stopped. A rate that "
   "falls to zero removes the fluctuation of all methods, and FedGLOMO is behind FedPAQ-lm by 3.6 points "
   "after 60 rounds. So the ranking depends on the schedule; this rests on one seed and explains the order, "
   "not the size of the difference from the printed error. A lower rate helps FedGLOMO little: from 0.05, "
