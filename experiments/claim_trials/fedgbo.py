@@ -1,5 +1,7 @@
 """Claims of FedGBO on its global biased optimizer, on server-side optimizers, and of Mime."""
 
+from collections.abc import Mapping
+
 from experiments.claim_trials.claim import Arm, Claim, Panel, TrialSetting
 from experiments.claim_trials.expectations import any_of, beats, best_differs, cheaper, close
 
@@ -52,18 +54,19 @@ PLAIN = {"client_learning_rate": ("1", "3", "10", "30", "100")}
 EXTENDED = {"client_learning_rate": (*PLAIN["client_learning_rate"], "300", "1000")}
 # Steps of adaptive optimizers are divided by √v, which starts at 0.01.
 DIVIDED = {"client_learning_rate": ("0.003", "0.01", "0.03", "0.1", "0.3", "1")}
+
+
+def _long(name: str, optimizer: str, rates: Mapping[str, tuple[str, ...]]) -> Arm:
+  return Arm(f"FedGBO {name}", "fedgbo", (f"--set=optimizer={optimizer}",), rates)
+
+
 LONG = Panel(
   BAGS,
   (
     Arm("FedAvg", "fedavg", (), PLAIN),
-    *(
-      Arm(f"FedGBO {name}", "fedgbo", (f"--set=optimizer={optimizer}",), rates)
-      for name, optimizer, rates in (
-        ("SGDm", OPTIMIZERS["SGDm"], EXTENDED),
-        ("RMSProp", "rmsprop(0.9, v0=0.0001)", DIVIDED),
-        ("Adam", "adam(0.9, 0.99, v0=0.0001)", DIVIDED),
-      )
-    ),
+    _long("SGDm", OPTIMIZERS["SGDm"], EXTENDED),
+    _long("RMSProp", "rmsprop(0.9, v0=0.0001)", DIVIDED),
+    _long("Adam", "adam(0.9, 0.99, v0=0.0001)", DIVIDED),
     Arm("centralised", "centralised", (), PLAIN),
   ),
 )
