@@ -34,7 +34,7 @@ def random_crop_and_flip(images: tf.Tensor, size: int, padding: int, seed: tf.Te
   mirrored = tf.random.stateless_uniform([count, 1], seeds[2]) < 0.5
   rows = first(height, seeds[0]) + window
   columns = first(width, seeds[1]) + tf.where(mirrored, window[:, ::-1], window)
-  # One gather of pixels from all images is three times as fast as a crop along each axis and a flip.
+  # One gather of pixels from all images takes less than half the time of a crop along each axis and a flip.
   number = tf.range(tf.cast(count, index))[:, None]
   pixels = ((number * height + rows) * width)[:, :, None] + columns[:, None]
   return tf.gather(tf.reshape(images, [-1, channels]), pixels)
