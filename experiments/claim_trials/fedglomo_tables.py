@@ -3,7 +3,11 @@
 Our copy of the paper lacks appendix E, which has the rates, momenta, rounds and schedules. These rules take
 its place. The rate falls to zero along half a cosine. The number of rounds is that at which FedPAQ-lm reaches
 its printed error with seed 0. Each method's first rate is the best of the one to three that were tried with
-seed 0. FedPAQ-glm and FedAvg-glm have a tenth of FedPAQ-lm's rate because of the server's momentum of 0.9.
+seed 0.
+
+"heavy ball" is not in the tables. It tests a reading that would explain FedGLOMO's numbers: without the
+differences of gradients, FedGLOMO's two recursions are heavy-ball momentum with 1 − β = 0.8 at the clients
+and at the server. Its number in the paper's column is FedGLOMO's.
 """
 
 from experiments.claim_trials.claim import Arm, Claim, Panel, TrialSetting
@@ -14,11 +18,11 @@ POINTS = 0.015  # how far a result may be from the printed one
 # Both tables print errors: the accuracy is 100 − error.
 TABLE2_TWO_CLASSES = {
   "FedPAQ-lm": "83.83 ± 0.53", "FedPAQ-glm": "84.13 ± 1.10", "FedLOMO": "81.05 ± 0.19",
-  "FedGLOMO 2 bit": "86.45 ± 0.32", "FedCOMGATE": "84.68 ± 0.09",
+  "FedGLOMO 2 bit": "86.45 ± 0.32", "FedCOMGATE": "84.68 ± 0.09", "heavy ball": "86.45 ± 0.32",
 }  # fmt: skip
 TABLE2_IID = {
   "FedPAQ-lm": "86.92 ± 0.05", "FedPAQ-glm": "88.24 ± 0.06", "FedLOMO": "85.78 ± 0.01",
-  "FedGLOMO 2 bit": "89.02 ± 0.05",
+  "FedGLOMO 2 bit": "89.02 ± 0.05", "heavy ball": "89.02 ± 0.05",
 }  # fmt: skip
 TABLE3 = {
   "FedAvg-glm": "83.83 ± 0.53", "MimeSGDm": "86.66 ± 0.25", "FedGLOMO": "86.52 ± 0.26",
@@ -50,19 +54,25 @@ BATCH = "--set=first_gradient=batch"  # sec. 6 replaces full gradients by those 
 ALPHA = ("--diagnostics=alpha", "--diagnostics_period=30")
 
 LM = _arm("FedPAQ-lm", "fedpaq_lm", 0.05, *_qsgd(4))
-GLM = _arm("FedPAQ-glm", "fedpaq_glm", 0.005, *_qsgd(4))
-COMGATE = _arm("FedCOMGATE", "fedcomgate", 0.05, *_qsgd(4))
+GLM = _arm("FedPAQ-glm", "fedpaq_glm", 0.01, *_qsgd(4))
+COMGATE = _arm("FedCOMGATE", "fedcomgate", 0.08, *_qsgd(4))
 LOMO = _arm("FedLOMO", "fedlomo", 0.1, *_qsgd(4), BATCH)
 GLOMO_2_BIT = _arm("FedGLOMO 2 bit", "fedglomo", 0.1, *_qsgd(2), BATCH, *ALPHA)
 GLOMO = _arm("FedGLOMO", "fedglomo", 0.1, "--set=bits=32", BATCH)
 MIME = _arm("MimeSGDm", "mime", 0.02, "--set=optimizer=sgdm(0.9)")
-AVG_GLM = _arm("FedAvg-glm", "fedavg_glm", 0.005)
+AVG_GLM = _arm("FedAvg-glm", "fedavg_glm", 0.01)
+HEAVY = _arm("heavy ball", "fedpaq_glm", 0.06, *_qsgd(4), "--set=beta=0.8", "--set=beta_l=0.8")
 
 TWO_CLASSES = _setting("glomo_two_classes", "two classes", "classes:2")
-COMPRESSED = Panel(TWO_CLASSES, (LM, GLM, COMGATE, GLOMO_2_BIT, LOMO), TABLE2_TWO_CLASSES)
-IID = Panel(_setting("glomo_iid", "IID", "iid"), (LM, GLM, LOMO, GLOMO_2_BIT), TABLE2_IID)
+COMPRESSED = Panel(TWO_CLASSES, (LM, GLM, COMGATE, GLOMO_2_BIT, LOMO, HEAVY), TABLE2_TWO_CLASSES)
+IID = Panel(_setting("glomo_iid", "IID", "iid"), (LM, GLM, LOMO, GLOMO_2_BIT, HEAVY), TABLE2_IID)
 PLAIN = Panel(TWO_CLASSES, (AVG_GLM, MIME, GLOMO), TABLE3)
 PANELS = (COMPRESSED, IID, PLAIN)  # runs start in this order
+
+
+def _printed_methods(panel: Panel) -> list[str]:
+  return [arm.label for arm in panel.arms if arm is not HEAVY]
+
 
 CHECKED = (
   "The paper’s rates, momenta, rounds and schedules are in its appendix E, which our copy lacks. Ours were "
@@ -102,7 +112,7 @@ CLAIMS = (
     PANELS,
     (
       *(as_printed(panel, arm.label, POINTS) for panel in PANELS for arm in panel.arms),
-      *(ranked_as_printed(panel, [arm.label for arm in panel.arms]) for panel in PANELS),
+      *(ranked_as_printed(panel, _printed_methods(panel)) for panel in PANELS),
       cheaper(COMPRESSED, "FedGLOMO 2 bit", "FedPAQ-lm", "upload", 0.5, whole=True),
       cheaper(COMPRESSED, "FedGLOMO 2 bit", "FedPAQ-glm", "upload", 0.5, whole=True),
     ),
