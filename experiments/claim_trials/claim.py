@@ -90,6 +90,7 @@ class Claim:
     axes: the x axis of each panel's plot: rounds, bytes, upload, flops or virtual. `onto` draws the panel
       into the previous plot; `levels` draws the final values of all panels.
     checked: the checks behind a part that does not hold, and other caveats.
+    cause: why only a part of it holds, in a few words; empty if all of it does.
     presets: the folder of the presets with the paper's own settings.
   """
 
@@ -100,6 +101,7 @@ class Claim:
   expected: tuple[Callable[["Results"], Finding], ...]
   axes: tuple[str, ...] = ("rounds",)
   checked: str = ""
+  cause: str = ""
   presets: str = ""
 
   @property

@@ -25,8 +25,8 @@ another if it is better on average and in every seed. Grids, rounds and seeds ar
 to an end of their grid; the grid was then extended once (for all methods in the figure, or only for these if
 each has its own) and committed again before the new runs. ± is the standard deviation over seeds.
 
-| claim | source | verdict |
-|---|---|---|
+| claim | source | verdict | why only in part | run time (min) |
+|---|---|---|---|---|
 {rows}
 """
 
@@ -87,10 +87,13 @@ def _sections(path: pathlib.Path, names: Collection[str]) -> dict[str, str]:
 
 def _row(claim: Claim, section: str | None) -> str:
   if section is None:
-    return f"| {claim.name} | {claim.source} | not run yet |"
+    return f"| {claim.name} | {claim.source} | not run yet | | |"
   said = re.search(r"^\*\*(.*)\.\*\*$", section, re.MULTILINE)
+  took = re.search(r"took (\d+) min of run time", section)
   assert said is not None, f"the section of {claim.name} has no verdict"
-  return f"| [{claim.name}](#{claim.name}) | {claim.source} | {said[1].lower()} |"
+  assert took is not None, f"the section of {claim.name} has no run time"
+  row = f"[{claim.name}](#{claim.name}) | {claim.source} | {said[1].lower()}"
+  return f"| {row} | {claim.cause or '–'} | {took[1]} |"
 
 
 def _section(
