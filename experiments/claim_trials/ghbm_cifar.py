@@ -37,7 +37,7 @@ SKEWED = Panel(
     _arm("FedAvg", "fedavg", "0.05", *MEASURED),
     _ghbm(10, "0.01", *MEASURED),
     FEDHBM,
-    _arm("SCAFFOLD", "scaffold", "0.01"),
+    _arm("SCAFFOLD", "scaffold", "0.02"),
     LOCAL,
     _ghbm(1, "0.005", *MEASURED),  # FedCM with α = 0.1 at ten times the rate
     _ghbm(40, "0.01", *MEASURED),
