@@ -15,7 +15,7 @@ def _cifar(name: str, label: str, alpha: int) -> TrialSetting:
     ("--model=lenet5", f"--alpha={alpha}", "--num_clients=100", "--clients_per_round=10",
      "--client_batch_size=13", "--client_epochs_per_round=1", "--weight_decay=0.001",
      "--rounds_per_eval=20"),
-    rounds=600, grid={}, seeds=SEEDS,
+    rounds=500, grid={}, seeds=SEEDS,
   )  # fmt: skip
 
 
