@@ -16,7 +16,7 @@ from tff_momentum import validation
 _IMAGES = {"cifar10_dirichlet": CIFAR10, "cifar100_dirichlet": CIFAR100}
 # Rates of plain local SGD. GHBM trains LeNet centrally at 0.01 with momentum 0.9, which multiplies a constant
 # gradient by ten; its grid for clients is 0.1, 0.05 and 0.01 (Table 6).
-_LEARNING_RATES = {"lenet": 0.05, "resnet20": 0.1, "vgg11": 0.01}
+_LEARNING_RATES = {"lenet": 0.05, "lenet5": 0.05, "resnet20": 0.1, "vgg11": 0.01}
 
 
 def load(
@@ -37,7 +37,7 @@ def load(
     seed: seed of the split, the initial weights and the synthetic data.
     num_clients: number of clients; all have the same size.
     alpha: concentration of the Dirichlet distribution; 0 gives each client one class, 10000 is IID.
-    model: lenet, resnet20 or vgg11; the deep models use group normalisation.
+    model: lenet, lenet5, resnet20 or vgg11; the deep models use group normalisation.
     data: real or synthetic.
     data_dir: the folder that contains `tfds/cifar10` or `tfds/cifar100`.
     max_examples_per_client: upper bound on a client's examples.

@@ -3,6 +3,8 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 import tasks
 from experiments.reports import measures
 from experiments.runs.metric import Metric
@@ -70,6 +72,32 @@ class Panel:
 
 
 @dataclasses.dataclass(frozen=True)
+class Diagnostic:
+  """A diagnostic of some of a panel's methods, which a claim draws against the rounds.
+
+  Attributes:
+    panel: the methods; their flags request the diagnostic.
+    label: its name in figures and texts.
+    column: the column of `metrics.csv`.
+    over: the column to divide by, if any.
+  """
+
+  panel: Panel
+  label: str
+  column: str
+  over: str = ""
+
+  def of(self, run: Run) -> np.ndarray:
+    """Its values by round, nan where it was not measured."""
+    values = run.columns[self.column]
+    return values / run.columns[self.over] if self.over else values
+
+  def values(self, runs: Sequence[Run]) -> list[np.ndarray]:
+    """Its measured values of each run."""
+    return [found[np.isfinite(found)] for found in map(self.of, runs)]
+
+
+@dataclasses.dataclass(frozen=True)
 class Finding:
   """Whether one part of a claim holds, and the numbers that show it."""
 
@@ -92,6 +120,7 @@ class Claim:
     checked: the checks behind a part that does not hold, and other caveats.
     cause: why only a part of it holds, in a few words; empty if all of it does.
     presets: the folder of the presets with the paper's own settings.
+    diagnostics: more plots; their panels' methods are among those of `panels`.
   """
 
   name: str
@@ -103,6 +132,7 @@ class Claim:
   checked: str = ""
   cause: str = ""
   presets: str = ""
+  diagnostics: tuple[Diagnostic, ...] = ()
 
   @property
   def needs_data(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from experiments.claim_trials.claim import Finding, Panel, Results
+from experiments.claim_trials.claim import Diagnostic, Finding, Panel, Results
 from experiments.reports import measures
 from experiments.runs.metric import Metric
 from experiments.runs.reader import Run
@@ -40,6 +40,34 @@ def at_least(
     where = f"{abs(100 * gap):.1f} points {'behind' if gap > 0 else 'ahead'}"
     allowed = f" (up to {100 * margin:g} behind is accepted)" if margin else ""
     return Finding(gap <= margin, f"{text}: {where}{allowed}")
+
+  return test
+
+
+def ahead(panel: Panel, method: str, other: str, by: float) -> Expectation:
+  """One method is on average better than another by at least `by`."""
+
+  def test(results: Results) -> Finding:
+    left, right, text, _ = _compared(results, panel, method, panel, other)
+    gap = _mean(left) - _mean(right)
+    where = f"{abs(100 * gap):.1f} points {'ahead' if gap > 0 else 'behind'}"
+    return Finding(gap >= by, f"{text}: {where} (at least {100 * by:g} ahead is expected)")
+
+  return test
+
+
+def smaller(diagnostic: Diagnostic, method: str, other: str) -> Expectation:
+  """A diagnostic's mean over the measured rounds is smaller for one method, on average and in every seed."""
+
+  def test(results: Results) -> Finding:
+    left, right = (
+      [_mean(values) for values in diagnostic.values(results.of(diagnostic.panel, label))]
+      for label in (method, other)
+    )
+    won = sum(a < b for a, b in zip(left, right, strict=True))
+    shown = [f"{label} {_mean(v):.3g}" for label, v in ((method, left), (other, right))]
+    text = f"{_where(diagnostic.panel)}{diagnostic.label}: {', '.join(shown)}"
+    return Finding(won == len(left), f"{text}: smaller in {won} of {len(left)} seeds")
 
   return test
 

@@ -6,6 +6,7 @@ from experiments.claim_trials import (
   fedglomo_tables,
   fedgm,
   ghbm,
+  ghbm_cifar,
   limits,
   newer,
   scaffold,
@@ -13,7 +14,7 @@ from experiments.claim_trials import (
 
 CLAIMS = {
   claim.name: claim
-  for paper in (ghbm, fedgbo, fedglomo, fedgm, scaffold, limits, newer)
+  for paper in (ghbm, ghbm_cifar, fedgbo, fedglomo, fedgm, scaffold, limits, newer)
   for claim in paper.CLAIMS
 }
 # Claims whose runs are not all in the archive. Their names work on the command line; --all and RESULTS.md

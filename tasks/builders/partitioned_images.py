@@ -20,6 +20,7 @@ from tff_momentum.models.model import Model
 
 MODELS: dict[str, BuildModel] = {
   "lenet": images.lenet,
+  "lenet5": images.lenet5,
   "resnet20": deep.resnet20,
   "vgg11": deep.vgg11,
   "cnn": images.cnn,

@@ -66,6 +66,7 @@ ROWS = [
   _row("cifar100", "resnet18", REDDI, deep.resnet18, CROP, 100),
   _row("cifar100", "cnn_fedgbo", "FedGBO, crop=32", images.cnn_fedgbo, CIFAR, 100),
   _row("cifar10_dirichlet", "lenet", "GHBM, Hsu et al. 2019", images.lenet, CIFAR, 10),
+  _row("cifar10_dirichlet", "lenet5", "LeCun et al. 1998", images.lenet5, CIFAR, 10),
   _row("cifar10_dirichlet", "resnet20", "GHBM, He et al. 2016", deep.resnet20, CIFAR, 10),
   _row("cifar10_dirichlet", "vgg11", "FedGM", deep.vgg11, CIFAR, 10),
   _row("cifar100_dirichlet", "lenet", "GHBM, Hsu et al. 2019", images.lenet, CIFAR, 100),

@@ -33,6 +33,7 @@ def count(model):
     # GHBM: Hsu et al.'s LeNet, and He et al.'s ResNet-20 (0.27 million).
     (images.lenet, (CIFAR, 10), 797_962),
     (images.lenet, (CIFAR, 100), 815_332),
+    (images.lenet5, (CIFAR, 10), 62_006),  # LeCun et al.'s layers on 32×32×3
     (deep.resnet20, (CIFAR, 10), 269_722),
     (deep.resnet20, (CIFAR, 100), 275_572),
     # FedGLOMO: 300 and 600 hidden units; FedGM: VGG-11; SCAFFOLD: logistic regression of 47 classes.
