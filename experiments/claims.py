@@ -42,11 +42,11 @@ def main(argv: list[str]) -> int:
   from experiments.claim_trials import registry, runner
 
   if arguments.list:
-    print("\n".join(f"{c.name:18} {c.source:40} {c.statement}" for c in registry.KNOWN.values()))
+    print("\n".join(f"{c.name:18} {c.source:40} {c.statement}" for c in registry.CLAIMS.values()))
     return 0
   try:
     for name in arguments.claims:
-      errors.check_name("--claim", name, registry.KNOWN, see="claims.py --list")
+      errors.check_name("--claim", name, registry.CLAIMS, see="claims.py --list")
     if not (arguments.claims or arguments.all or arguments.quick):
       raise UserError(
         "expected the names of claims, as in claims.py tau, or --all, which takes 4 hours on two cores; "
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 
   flags.define_flags()  # grids may vary them
   names = arguments.claims or (registry.QUICK if arguments.quick else list(registry.CLAIMS))
-  chosen = [registry.KNOWN[name] for name in names]
+  chosen = [registry.CLAIMS[name] for name in names]
   claims = [claim for claim in chosen if arguments.data_dir or not claim.needs_data]
   for claim in chosen:
     if claim not in claims:

@@ -61,5 +61,6 @@ CLAIMS = (
     "with G², as they must for quadratics. The momentum of GHBM with τ = 10 averages one whole cycle, but a "
     "step still contains the client’s own gradient, so GHBM is only 14 % below FedAvgM; the claim’s fourth "
     "part expected it to be insensitive to G. SCAFFOLD corrects the client’s own gradient.",
+    cause="the claim: GHBM’s step contains the client’s own gradient, so it depends on G",
   ),
 )

@@ -53,6 +53,7 @@ CLAIMS = (
     "round; here one client in ten does, and a client’s Adam moments are about ten rounds old when it trains "
     "again. No rate of the grid brings it near FedAvg; whether stale moments are the cause was not measured. "
     "The papers do not compare FedACG and MoFedSAM with SCAFFOLD on a linear model.",
+    cause="the claim: five of the expected leads are not there for a linear model",
     presets="newer/authors",
   ),
 )

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.claim_trials import expectations, full_scale, results_page, runner
 from experiments.claim_trials.claim import Arm, Claim, Panel, Results, TrialSetting
-from experiments.claim_trials.registry import CLAIMS, KNOWN, QUICK
+from experiments.claim_trials.registry import CLAIMS, QUICK
 from experiments.cli import flags, presets
 from experiments.runs import reader
 from tests import ROOT
@@ -40,7 +40,7 @@ def results(tmp_path, a, b, **columns):
   return Results(made, tuned, {key: [] for key in made})
 
 
-@pytest.mark.parametrize("claim", KNOWN.values(), ids=lambda claim: claim.name)
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.name)
 def test_a_claim_names_methods_hyperparameters_and_presets_that_exist(claim):
   for panel in claim.panels:
     assert len(panel.setting.seeds) >= 3
@@ -52,7 +52,7 @@ def test_a_claim_names_methods_hyperparameters_and_presets_that_exist(claim):
 
 
 def test_methods_of_a_panel_share_the_setting_s_grid():
-  for claim in KNOWN.values():
+  for claim in CLAIMS.values():
     for panel in claim.panels:
       spaces = [runner.search_space(panel.setting, arm, "data") for arm in panel.arms]
       for name, values in panel.setting.grid.items():
