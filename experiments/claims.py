@@ -16,6 +16,7 @@ takes the finished runs of the repository instead of repeating them, adds new on
 """
 
 import argparse
+import json
 import os
 import pathlib
 import sys
@@ -128,9 +129,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _hours(folder: pathlib.Path, setting: str) -> float:
-  """The run time of a setting's runs, from the creation of config.json to that of summary.json."""
-  runs = folder.glob(f"*/{setting}.*/summary.json")
-  return sum(p.stat().st_mtime - (p.parent / "config.json").stat().st_mtime for p in runs) / 3600
+  """The time that a setting's runs spent on data, training, evaluation and diagnostics."""
+  summaries = [json.loads(p.read_text()) for p in folder.glob(f"*/{setting}.*/summary.json")]
+  seconds = [v for found in summaries for name, v in found.items() if name.startswith("seconds/")]
+  return sum(seconds) / 3600
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from experiments.claim_trials.claim import Arm, Claim, Panel, Results
+from experiments.claim_trials.claim import Arm, Claim, Diagnostic, Panel, Results
 from experiments.reports import figures, labels, measures, palette, result_tables
 
 COLUMNS = 3
@@ -33,8 +33,9 @@ SHOW = {
 def draw(claim: Claim, found: Results) -> plt.Figure:
   """Draws the figure of a claim."""
   plots = _plots(claim)
-  columns = min(COLUMNS, len(plots))
-  rows = math.ceil(len(plots) / columns)
+  count = len(plots) + len(claim.diagnostics)
+  columns = min(COLUMNS, count)
+  rows = math.ceil(count / columns)
   with plt.rc_context(figures.RC):
     figure, grid = plt.subplots(
       rows, columns, figsize=(5.6 * columns, 4.4 * rows), squeeze=False, layout="constrained"
@@ -45,7 +46,9 @@ def draw(claim: Claim, found: Results) -> plt.Figure:
         _levels(axes, claim, found)
       else:
         _curves(axes, panels, what, found)
-    for axes in places[len(plots) :]:
+    for diagnostic, axes in zip(claim.diagnostics, places[len(plots) :], strict=False):
+      _diagnostic(axes, diagnostic, found)
+    for axes in places[count:]:
       axes.set_visible(False)
   return figure
 
@@ -91,6 +94,25 @@ def _curves(axes: Axes, panels: list[Panel], what: str, found: Results) -> None:
   axes.xaxis.set_major_locator(MaxNLocator(4))
   beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
   axes.legend(fontsize=9.5, handlelength=3, **(beside if len(arms) > MANY else {"loc": "best"}))
+
+
+def _diagnostic(axes: Axes, diagnostic: Diagnostic, found: Results) -> None:
+  """Draws a diagnostic's measured values against the rounds."""
+  arms = diagnostic.panel.arms
+  for place, arm in enumerate(arms):
+    runs = found.of(diagnostic.panel, arm.label)
+    measured = np.isfinite(diagnostic.of(runs[0]))
+    values = np.stack(diagnostic.values(runs))
+    mean, std = values.mean(axis=0), values.std(axis=0)
+    look = _look(arms, place)
+    rounds = runs[0].columns["round"][measured]
+    axes.plot(rounds, mean, markersize=5, label=figures.plain(arm.label), **look)
+    axes.fill_between(rounds, mean - std, mean + std, color=look["color"], alpha=0.13, linewidth=0)
+  axes.set_xlim(left=0)
+  axes.set_ylim(bottom=0)
+  axes.set(xlabel=X_LABELS["rounds"], ylabel=diagnostic.label)
+  axes.set_title(textwrap.fill(figures.plain(diagnostic.panel.setting.label), TITLE))
+  axes.legend(loc="best", fontsize=9.5, handlelength=3)
 
 
 def _differences(panel: Panel, other: Panel) -> list[str]:
