@@ -121,14 +121,14 @@ def run(arguments: argparse.Namespace) -> int:
   default = RESULTS if is_complete else folder / "RESULTS.md"
   page = pathlib.Path(arguments.output) if arguments.output else default
   missing = [] if arguments.quick else [c for c in registry.CLAIMS.values() if c not in claims]
-  hours = {panel.setting.name: _hours(folder, panel.setting.name) for panel in panels}
+  hours = {panel.setting.name: hours_of(folder, panel.setting.name) for panel in panels}
   note = QUICK_NOTE if arguments.quick else FULL_NOTE
   results_page.write(page, claims, missing, results, hours, note)
   print(f"Results are in {page} and in the folder of figures beside it.")
   return 0
 
 
-def _hours(folder: pathlib.Path, setting: str) -> float:
+def hours_of(folder: pathlib.Path, setting: str) -> float:
   """The time that a setting's runs spent on data, training, evaluation and diagnostics."""
   summaries = [json.loads(p.read_text()) for p in folder.glob(f"*/{setting}.*/summary.json")]
   seconds = [v for found in summaries for name, v in found.items() if name.startswith("seconds/")]

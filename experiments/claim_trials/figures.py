@@ -101,11 +101,12 @@ def _diagnostic(axes: Axes, diagnostic: Diagnostic, found: Results) -> None:
   arms = diagnostic.panel.arms
   for place, arm in enumerate(arms):
     runs = found.of(diagnostic.panel, arm.label)
-    measured = np.isfinite(diagnostic.of(runs[0]))
-    values = np.stack(diagnostic.values(runs))
+    measured = diagnostic.values(runs)
+    count = min(map(len, measured))  # a run that diverged is shorter
+    values = np.stack([each[:count] for each in measured])
     mean, std = values.mean(axis=0), values.std(axis=0)
     look = _look(arms, place)
-    rounds = runs[0].columns["round"][measured]
+    rounds = runs[0].columns["round"][np.isfinite(diagnostic.of(runs[0]))][:count]
     axes.plot(rounds, mean, markersize=5, label=figures.plain(arm.label), **look)
     axes.fill_between(rounds, mean - std, mean + std, color=look["color"], alpha=0.13, linewidth=0)
   axes.set_xlim(left=0)

@@ -80,7 +80,7 @@ def lenet(shape: Shape, classes: int) -> "tf.keras.Model":
 
 
 def lenet5(shape: Shape, classes: int) -> "tf.keras.Model":
-  """LeNet-5 with ReLU and max pooling: 62,006 parameters for CIFAR-10, a tenth of `lenet`'s time."""
+  """LeNet-5 with ReLU and max pooling: 62,006 parameters for CIFAR-10."""
   L = tf.keras.layers
   return tf.keras.Sequential(
     [

@@ -1,14 +1,23 @@
 """Claims: their names exist, runs follow the protocol, expectations hold or fail, the page is up to date."""
 
 import dataclasses
+import json
 import re
 import subprocess
 import sys
 
 import pytest
 
-from experiments.claim_trials import expectations, full_scale, results_page, runner
-from experiments.claim_trials.claim import Arm, Claim, Panel, Results, TrialSetting
+from experiments import claims
+from experiments.claim_trials import expectations, figures, full_scale, results_page, runner
+from experiments.claim_trials.claim import (
+  Arm,
+  Claim,
+  Diagnostic,
+  Panel,
+  Results,
+  TrialSetting,
+)
 from experiments.claim_trials.registry import CLAIMS, QUICK
 from experiments.cli import flags, presets
 from experiments.runs import reader
@@ -76,6 +85,47 @@ def test_at_least_allows_for_a_point(tmp_path):
   assert not test(results(tmp_path / "2", [0.85] * 3, [0.9] * 3)).holds
 
 
+def test_a_lead_can_have_a_least_size(tmp_path):
+  found = results(tmp_path, [0.9] * 3, [0.8] * 3)
+  assert expectations.ahead(PANEL, "A", "B", 0.09)(found).holds
+  assert not expectations.ahead(PANEL, "A", "B", 0.11)(found).holds
+
+
+def with_drift(tmp_path, **drifts):
+  """Two methods that measured `drift` in some rounds, with the same values for all seeds."""
+  made = {
+    ("s", label): [
+      reader.read(write_run(tmp_path, algo, [0.1, 0.2, 0.3, 0.4], seed=seed,
+                            columns={"drift": drifts[label], "norm": [2.0] * 4}))
+      for seed in (1, 2, 3)
+    ]
+    for label, algo in (("A", "fedavg"), ("B", "scaffold"))
+  }  # fmt: skip
+  return Results(made, {key: {} for key in made}, {key: [] for key in made})
+
+
+def test_diagnostics_are_compared_by_mean_and_with_a_bound_by_median(tmp_path):
+  drift = Diagnostic(PANEL, "drift per norm", "drift", over="norm")
+  found = with_drift(tmp_path, A=[1.0, None, 2.0, 9.0], B=[8.0, None, 8.0, 8.0])
+  assert expectations.smaller(drift, "A", "B")(found).holds
+  assert not expectations.smaller(drift, "B", "A")(found).holds
+  below = expectations.below(drift, "A", 1.5)(found)
+  assert below.holds
+  assert "drift per norm of A: 1 (median over rounds)" in below.text
+  assert not expectations.below(drift, "A", 0.9)(found).holds
+
+
+def test_a_claim_draws_its_diagnostics(tmp_path):
+  claim = Claim(
+    "demo", "A drifts less.", "", (PANEL,), (), diagnostics=(Diagnostic(PANEL, "drift", "drift"),)
+  )
+  found = with_drift(tmp_path, A=[1.0, None, 2.0, 9.0], B=[8.0, None, 8.0, 8.0])
+  drawn = figures.draw(claim, found).axes[1]
+  assert drawn.get_ylabel() == "drift"
+  lines = {line.get_label(): line.get_xydata().tolist() for line in drawn.lines}
+  assert lines["A"] == [[1, 1], [3, 2], [4, 9]]
+
+
 def test_sooner_needs_the_mean_and_most_seeds(tmp_path):
   test = expectations.sooner(PANEL, "A", "B", 0.5)
   assert test(results(tmp_path / "1", [0.9] * 3, [0.3] * 3)).holds
@@ -116,6 +166,15 @@ def test_a_setting_can_average_over_the_paper_s_number_of_last_rounds(tmp_path):
   for last, mean in ((None, 0.75), (1, 0.9), (3, 17 / 30)):
     panel = Panel(dataclasses.replace(PANEL.setting, last_rounds=last), PANEL.arms[:1])
     assert found.final(panel, "A").mean == pytest.approx(mean)
+
+
+def test_run_time_is_known_for_runs_from_the_archive(tmp_path):
+  for seed, seconds in ((1, 40.0), (2, 50.0)):
+    run = tmp_path / "seeds" / f"s.A-seed={seed}"
+    run.mkdir(parents=True)
+    (run / "summary.json").write_text(json.dumps({"rounds": 4, "seconds/train": seconds}))
+  assert claims.hours_of(tmp_path, "s") == pytest.approx(90 / 3600)
+  assert claims.hours_of(tmp_path, "other") == 0
 
 
 def test_the_page_gives_verdicts_numbers_and_figures(tmp_path):
