@@ -55,7 +55,7 @@ ALPHA = ("--diagnostics=alpha", "--diagnostics_period=30")
 
 LM = _arm("FedPAQ-lm", "fedpaq_lm", 0.05, *_qsgd(4))
 GLM = _arm("FedPAQ-glm", "fedpaq_glm", 0.01, *_qsgd(4))
-COMGATE = _arm("FedCOMGATE", "fedcomgate", 0.08, *_qsgd(4))
+COMGATE = _arm("FedCOMGATE", "fedcomgate", 0.05, *_qsgd(4))
 LOMO = _arm("FedLOMO", "fedlomo", 0.1, *_qsgd(4), BATCH)
 GLOMO_2_BIT = _arm("FedGLOMO 2 bit", "fedglomo", 0.1, *_qsgd(2), BATCH, *ALPHA)
 GLOMO = _arm("FedGLOMO", "fedglomo", 0.1, "--set=bits=32", BATCH)
