@@ -84,6 +84,24 @@ CLAIMS = (
       smaller(DRIFT, "GHBM τ=10", "GHBM τ=1"),
     ),
     axes=("rounds", "levels"),
+    checked="All methods agree with the oracle (`test_server_statistic`, `test_stateful_clients`). "
+    "*Setting.* The paper has 797,962 parameters, 500 images a client and 20,000 rounds; here the model "
+    "has 62,006, a client 100 images, and it takes part 50 times instead of 2,000. FedProx, FedDyn, "
+    "AdaBest, FedCM and Mime were left out for lack of time; GHBM with τ = 1 is FedCM with another rate. "
+    "Learning rates were chosen with seed 0 in short runs, which were not kept. *SCAFFOLD.* Its rate was "
+    "0.02 at first, where seed 1 stayed near 10 % for 500 rounds. Three lower rates were then tuned with "
+    "seed 0 over all rounds: 13.6 % at 0.002, 13.2 at 0.005, 16.0 at 0.01. So no rate from 0.002 to 0.02 "
+    "is near FedAvg within 500 rounds; on Fashion-MNIST, SCAFFOLD at 0.003 leads FedAvg in the same scheme "
+    "(`heterogeneity`), and in the paper by 9 points after 20,000 rounds. *IID.* The curves of FedAvg and "
+    "SCAFFOLD still rise at round 500, so they are not compared after convergence, as in the paper. "
+    "*Mechanism.* At these rates ‖m − g‖/‖g‖ is about 1 for every τ, because the momentum is a hundredth "
+    "to a thirtieth as long as the gradient of all clients at the server’s model, which each cohort pulls "
+    "towards its own classes. So the lemmas’ premise, that τ rounds change the gradient little, does not "
+    "hold here, and the lead of τ = 10 over τ = 1 is not explained by a smaller error. With τ = 1 that "
+    "gradient is two to three times as long as with τ = 10: the model follows each cohort more. The drift "
+    "is larger with τ = 10 because its rate is twice as high. At small rates the error is smaller for τ = "
+    "10 (docs/diagnostics.md).",
+    cause="scale: 500 rounds of 20,000; SCAFFOLD does not start to learn, and IID methods are not converged",
     presets="ghbm/table7",
     diagnostics=(ERROR, DRIFT),
   ),
