@@ -16,7 +16,7 @@ from experiments.claim_trials.claim import Arm, Claim, Diagnostic, Panel, Result
 from experiments.reports import figures, labels, measures, palette, result_tables
 
 COLUMNS = 3
-MANY = 8  # with more methods the legend stands beside the plot
+MANY = 7  # with more methods the legend stands beside the plot
 TITLE = 44  # characters in a line of a plot's title
 X_LABELS = {
   **labels.X_LABELS,
@@ -34,7 +34,7 @@ def draw(claim: Claim, found: Results) -> plt.Figure:
   """Draws the figure of a claim."""
   plots = _plots(claim)
   count = len(plots) + len(claim.diagnostics)
-  columns = min(COLUMNS, count)
+  columns = 2 if count == 4 else min(COLUMNS, count)
   rows = math.ceil(count / columns)
   with plt.rc_context(figures.RC):
     figure, grid = plt.subplots(
