@@ -2,7 +2,7 @@
 """Tests the papers' claims on experiments that fit on two CPU cores, and writes RESULTS.md.
 
     python experiments/claims.py tau stages                 # some claims; --list shows the names
-    python experiments/claims.py --all --data_dir=DIR       # all of them: 4 hours on two cores
+    python experiments/claims.py --all --data_dir=DIR       # all of them: 6 hours on two cores
     python experiments/claims.py --quick                    # smoke test: one claim, a tenth of the rounds
 
 Learning rates are tuned with one seed, on the same grid for every method, and evaluated with other seeds;
@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
       errors.check_name("--claim", name, registry.CLAIMS, see="claims.py --list")
     if not (arguments.claims or arguments.all or arguments.quick):
       raise UserError(
-        "expected the names of claims, as in claims.py tau, or --all, which takes 4 hours on two cores; "
+        "expected the names of claims, as in claims.py tau, or --all, which takes 6 hours on two cores; "
         "found neither. --list shows the names."
       )
     if arguments.claims and (arguments.all or arguments.quick):

@@ -138,7 +138,7 @@ QUICK = {
   "data: task": (DATA, ["verify", "emnits"], "there is no task 'emnits' (did you mean emnist"),
   "data: no folder": (DATA, ["list", "--data_dir={tmp}/nosuch"], "found nothing at"),
   "doctor: check": (DOCTOR, ["--only=nosuch"], "invalid choice: 'nosuch'"),
-  "claims: nothing": (CLAIMS, [], "or --all, which takes 4 hours on two cores; found neither"),
+  "claims: nothing": (CLAIMS, [], "or --all, which takes 6 hours on two cores; found neither"),
   "claims: name": (CLAIMS, ["taw"], "did you mean tau"),
   "claims: jobs": (CLAIMS, ["tau", "--jobs=0"], "--jobs must be at least 1"),
   "claims: data": (CLAIMS, ["--all", "--data_dir={tmp}/nosuch"], "found nothing at"),
