@@ -242,6 +242,16 @@ def best_differs(panels: Sequence[Panel], labels: Sequence[str]) -> Expectation:
   return test
 
 
+def any_of(*parts: Expectation) -> Expectation:
+  """At least one of the expectations holds."""
+
+  def test(results: Results) -> Finding:
+    found = [part(results) for part in parts]
+    return Finding(any(f.holds for f in found), "; or ".join(f.text for f in found))
+
+  return test
+
+
 _COSTS = {"rounds": "rounds", "bytes": "bytes", "upload": "uploaded bytes", "flops": "FLOPs",
           "seconds": "training time"}  # fmt: skip
 

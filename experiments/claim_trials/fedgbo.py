@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from experiments.claim_trials.claim import Arm, Claim, Panel, TrialSetting
-from experiments.claim_trials.expectations import beats, best_differs, cheaper, close
+from experiments.claim_trials.expectations import any_of, beats, best_differs, cheaper, close
 
 OPTIMIZERS = {
   "SGDm": "sgdm(0.9, dampened=True)",
@@ -19,6 +19,12 @@ EMNIST = TrialSetting(
   ("--model=2nn", "--rounds_per_eval=4", "--diagnostics=flops", "--diagnostics_period=40"), rounds=80,
   grid={"client_learning_rate": RATES},
 )  # fmt: skip
+# Sparse bags of 10,000 words; 699 users.
+TAGS = TrialSetting(
+  "tags", "Stack Exchange tags by user, logistic", "stackoverflow_tag",
+  ("--rounds_per_eval=2", "--diagnostics=flops", "--diagnostics_period=10"), rounds=20,
+  grid={"client_learning_rate": ("0.01", "0.1", "1", "10", "100")},
+)  # fmt: skip
 FEDAVG = Arm("FedAvg", "fedavg")
 
 
@@ -30,6 +36,7 @@ GBO = tuple(_arm("FedGBO", "fedgbo", optimizer) for optimizer in OPTIMIZERS)
 LITE = tuple(_arm("MimeLite", "mimelite", optimizer) for optimizer in ("SGDm", "Adam"))
 XLITE = tuple(_arm("MimeXlite", "mimexlite", optimizer) for optimizer in ("SGDm", "Adam"))
 WRITERS = Panel(EMNIST, (FEDAVG, *GBO, *LITE))
+SPARSE = Panel(TAGS, (FEDAVG, *GBO))
 VARIANTS = Panel(EMNIST, (*GBO, *LITE, *XLITE))
 NAMES = [arm.label for arm in GBO]
 
@@ -63,7 +70,6 @@ LONG = Panel(
     Arm("centralised", "centralised", (), PLAIN),
   ),
 )
-SPARSE = Panel(BAGS, LONG.arms[:4])
 
 # None of these seeds had been run when this was written.
 LONG_EMNIST = TrialSetting(
@@ -109,7 +115,8 @@ ADAPTIVE = Panel(
 CLAIMS = (
   Claim(
     "biased_optimizer",
-    "FedGBO leads in accuracy per uploaded byte and per FLOP; no optimizer is best everywhere.",
+    "FedGBO leads in accuracy per uploaded byte and per FLOP; no optimizer is best everywhere; on sparse "
+    "features, RMSProp and Adam are best.",
     "FedGBO, Figures 2 and 3, Table 4",
     (WRITERS, SPARSE),
     (
@@ -119,14 +126,17 @@ CLAIMS = (
         for what in ("upload", "flops")
       ),
       best_differs((WRITERS, SPARSE), NAMES),
+      any_of(*(beats(SPARSE, name, "FedGBO SGDm") for name in NAMES[1:])),
     ),
-    axes=("upload", "rounds"),
-    checked="FedGBO agrees with the oracle for each optimizer (`test_server_statistic`). On EMNIST, "
+    axes=("upload", "upload"),
+    checked="FedGBO agrees with the oracle for each optimizer (`test_server_statistic`). The tags cannot "
+    "decide the last part: at the two lowest rates, all four methods have the same recall to seven "
+    "digits (26.36 % with seed 0), presumably that of predicting the five most frequent tags for every "
+    "user, and no rate gives more than 28.1 %. So 20 rounds on this subset teach nothing else. The last "
+    "part, and which optimizer is best there, is therefore untested rather than refuted. On EMNIST, "
     "RMSProp is far behind at every rate from 0.001 to 1, probably because it divides by the mean of the "
-    "clients’ gradients, which is near zero for many weights (not measured). The tags trained for 20 "
-    "rounds at first, in which no method learnt more than to predict the most frequent tags; they now are "
-    "those of `sparse_features`, which tests what the paper says about sparse features. That setting was "
-    "changed after the results of `sparse_features`.",
+    "clients’ gradients, which is near zero for many weights (not measured).",
+    cause="rounds: 20 do not decide its last part, which sparse_features tests in 200",
     presets="fedgbo/table4",
   ),
   Claim(
@@ -157,8 +167,8 @@ CLAIMS = (
     "that long. The recall of all methods still rises at the end. The centralised line computes as "
     "many gradients, but in 100 successive steps per round. The paper’s task is the sentiment of "
     "tweets, with two classes and 21,876 users; v starts at 1 there, and β is tuned. Here v starts at "
-    "0.0001, for the reason given in `fedgbo.py`. A first test in `biased_optimizer` had 20 rounds, which "
-    "could not decide. Its setting was changed to 200 rounds, ten local steps on batches of "
+    "0.0001, for the reason given in `fedgbo.py`. This is the last part of `biased_optimizer`, which "
+    "20 rounds could not decide. Its setting was changed to 200 rounds, ten local steps on batches of "
     "8 as in the paper, 5,000 words as in the paper, and the 100 most frequent tags. Before the grid "
     "was fixed, only the run time was measured, with 12 rounds.",
     cause="the claim: SGDm gains as well, and RMSProp leads it in loss but not in recall",
